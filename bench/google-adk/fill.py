@@ -1,4 +1,4 @@
-"""A long session in google-adk's own tables: fill.py URL APP USER SESSION EVENTS"""
+"""Creates a long session in google-adk's database. Usage: fill.py URL APP USER SESSION EVENTS"""
 import sys; sys.path.insert(0, __import__("os").path.dirname(__import__("os").path.abspath(__file__)))
 from common import *
 

@@ -1,10 +1,10 @@
-//! Durable appends: the store against plain rusqlite on the same schema, in turn, in the same minute.
+//! Durable appends: the store against plain rusqlite on the same schema, in alternating rounds.
 //!
-//! The other side is as good as SQLite gets: one thread without a queue, which commits one append of every session
-//! at a time. What the store loses to it is the price of the queue, of the answers and of many callers at once.
+//! The rusqlite side is the upper bound for SQLite: one thread without a queue commits one append of every session per
+//! transaction. The difference is the cost of the store's queue, of its replies and of concurrent callers.
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::{Aim, Figure},
     measure::{Samples, alternate, cpu_of},
     raw::{self, Raw},
@@ -20,16 +20,16 @@ use tokio::{runtime::Runtime, task::JoinSet};
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_millis(700);
 
-pub(crate) fn one_session(lab: &Lab) -> Result<Vec<Figure>> {
-    compare(lab, 1, Aim::AtLeast(0.75))
+pub(crate) fn one_session(env: &BenchEnv) -> Result<Vec<Figure>> {
+    compare(env, 1, Aim::AtLeast(0.75))
 }
 
-pub(crate) fn many_sessions(lab: &Lab) -> Result<Vec<Figure>> {
-    compare(lab, 64, Aim::AtLeast(0.8))
+pub(crate) fn many_sessions(env: &BenchEnv) -> Result<Vec<Figure>> {
+    compare(env, 64, Aim::AtLeast(0.8))
 }
 
-fn compare(lab: &Lab, sessions: usize, aim: Aim) -> Result<Vec<Figure>> {
-    let directory = lab.directory()?;
+fn compare(env: &BenchEnv, sessions: usize, aim: Aim) -> Result<Vec<Figure>> {
+    let directory = env.directory()?;
     let keys: Vec<SessionKey> =
         (0..sessions).map(|n| SessionKey::new("bench", "user", n.to_string())).collect();
     let store = raw::create(&directory.path().join("ours.db"), &keys)?;
@@ -53,7 +53,7 @@ fn compare(lab: &Lab, sessions: usize, aim: Aim) -> Result<Vec<Figure>> {
     ])
 }
 
-/// The rate of one side's round; what an append cost goes to `cpu`, in microseconds.
+/// Returns the rate of one round, in appends per second, and pushes the CPU time of one append to `cpu`, in microseconds.
 fn round(cpu: &mut Vec<f64>, appends: impl FnOnce() -> Result<u32>) -> Result<f64> {
     let start = Instant::now();
     let (count, spent) = cpu_of(appends);
@@ -62,7 +62,7 @@ fn round(cpu: &mut Vec<f64>, appends: impl FnOnce() -> Result<u32>) -> Result<f6
     Ok(count / start.elapsed().as_secs_f64())
 }
 
-/// Each session has a task that appends, waits for the answer, and appends again.
+/// Runs one task per session; each awaits a commit before it starts the next.
 async fn through_store(store: &SqliteStore, keys: &[SessionKey], rows: &Arc<Rows>) -> Result<u32> {
     let end = Instant::now() + ROUND;
     let mut callers = JoinSet::new();

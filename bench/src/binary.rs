@@ -1,7 +1,7 @@
-//! The binary as its user meets it: how long until the prompt, how much memory by then, and a whole turn of it.
+//! The release binary: time and peak memory until the first prompt of `lango chat`, and the time of one `lango run`.
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::{Aim, Figure},
     measure::{Samples, milliseconds, repeat},
 };
@@ -18,15 +18,17 @@ const WARM_UP: u32 = 3;
 const TIMES: u32 = 20;
 const PROMPT: &str = "›";
 /// Ctrl-D.
-const LEAVE: &[u8] = &[4];
+const END_OF_INPUT: &[u8] = &[4];
 
-pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
-    let binary =
-        lab.binary.as_deref().ok_or("the binary is measured by `cargo xtask bench`, which builds it")?;
-    let home = lab.directory()?;
+pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
+    let binary = env
+        .binary
+        .as_deref()
+        .ok_or("no binary to measure; `cargo xtask bench` builds it and passes its path")?;
+    let home = env.directory()?;
     let (mut start, mut memory) = (Vec::new(), Vec::new());
     for round in 0..WARM_UP + TIMES {
-        let (milliseconds, megabytes) = to_the_prompt(binary, home.path())?;
+        let (milliseconds, megabytes) = start_to_prompt(binary, home.path())?;
         if round >= WARM_UP {
             start.push(milliseconds);
             memory.push(megabytes);
@@ -46,8 +48,8 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Starts a conversation in a terminal of its own and leaves it at the first prompt.
-fn to_the_prompt(binary: &Path, home: &Path) -> Result<(f64, f64)> {
+/// Starts `lango chat` on a pseudoterminal and exits at the first prompt. Returns milliseconds and megabytes.
+fn start_to_prompt(binary: &Path, home: &Path) -> Result<(f64, f64)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     grantpt(&master)?;
     unlockpt(&master)?;
@@ -63,12 +65,12 @@ fn to_the_prompt(binary: &Path, home: &Path) -> Result<(f64, f64)> {
         .stdout(slave.try_clone()?)
         .stderr(slave)
         .spawn()?;
-    let shown = read_until(&mut master, PROMPT);
+    let prompt = read_until(&mut master, PROMPT);
     let elapsed = milliseconds(start.elapsed());
     let memory = peak_megabytes(&chat);
-    master.write_all(LEAVE)?;
+    master.write_all(END_OF_INPUT)?;
     let ended = chat.wait()?;
-    shown?;
+    prompt?;
     if !ended.success() {
         return Err(format!("chat ended with {ended}").into());
     }
@@ -81,14 +83,14 @@ fn read_until(from: &mut File, wanted: &str) -> Result<()> {
     while !String::from_utf8_lossy(&seen).contains(wanted) {
         let length = from.read(&mut piece)?;
         if length == 0 {
-            return Err("chat ended before it asked for anything".into());
+            return Err("chat ended before its first prompt".into());
         }
         seen.extend_from_slice(&piece[..length]);
     }
     Ok(())
 }
 
-/// The most memory that the process has held.
+/// The peak resident memory of the process.
 fn peak_megabytes(process: &Child) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;

@@ -1,7 +1,7 @@
-//! What a tool call costs beside the tool itself: turns with an instant model and a tool that does nothing, in new sessions.
+//! The overhead of a tool call: turns with an instant model and a no-op tool, each in a new session.
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::{Aim, Figure},
     measure::{Samples, cpu_of, milliseconds},
 };
@@ -29,51 +29,51 @@ use tools::{
 const WARM_UP: usize = 20;
 const TURNS: usize = 200;
 const MANY: usize = 32;
-/// What a call takes that waits for something.
+/// How long a call of the slow tool takes.
 const WAIT: Duration = Duration::from_millis(20);
 
-pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
-    let said = turns(lab, 0, ToolKind::Looks)?;
-    let one = turns(lab, 1, ToolKind::Looks)?;
-    let many = turns(lab, MANY, ToolKind::Looks)?;
-    let acts = turns(lab, 1, ToolKind::Acts)?;
-    let waits = turns(lab, MANY, ToolKind::Waits)?;
+pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
+    let no_calls = turns(env, 0, ToolKind::ReadOnly)?;
+    let one = turns(env, 1, ToolKind::ReadOnly)?;
+    let many = turns(env, MANY, ToolKind::ReadOnly)?;
+    let once = turns(env, 1, ToolKind::Once)?;
+    let slow = turns(env, MANY, ToolKind::Slow)?;
     let more = u32::try_from(MANY - 1)?;
     let per_call = (many.cpu.median() - one.cpu.median()) / f64::from(more);
     let figures = vec![
         Figure::new("call/cpu", per_call, "ms").aim(Aim::AtMost(0.2)),
-        Figure::new("call/step/cpu", one.cpu.median() - said.cpu.median(), "ms"),
-        Figure::new("call/ledger/cpu", acts.cpu.median() - one.cpu.median(), "ms"),
+        Figure::new("call/step/cpu", one.cpu.median() - no_calls.cpu.median(), "ms"),
+        Figure::new("call/ledger/cpu", once.cpu.median() - one.cpu.median(), "ms"),
         Figure::median("call/32/cpu", &many.cpu, "ms"),
         Figure::median("call/32", &many.wall, "ms"),
-        Figure::median("call/32_waiting_20_ms", &waits.wall, "ms"),
+        Figure::median("call/32_waiting_20_ms", &slow.wall, "ms"),
     ];
     Ok(figures)
 }
 
 #[derive(Clone, Copy)]
 enum ToolKind {
-    Looks,
-    /// It may not run twice, so that its begin is written down first.
-    Acts,
-    Waits,
+    ReadOnly,
+    /// Must not be executed twice, so its start is recorded in the ledger first.
+    Once,
+    Slow,
 }
 
-struct Spent {
+struct TurnTimes {
     cpu: Samples,
     wall: Samples,
 }
 
-/// Turns in which the model makes so many calls at once, and then answers.
-fn turns(lab: &Lab, calls: usize, kind: ToolKind) -> Result<Spent> {
-    let directory = lab.directory()?;
+/// Runs turns in which the model makes `calls` parallel calls and then answers.
+fn turns(env: &BenchEnv, calls: usize, kind: ToolKind) -> Result<TurnTimes> {
+    let directory = env.directory()?;
     let options = Options { inline_commits: true, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path().join("calls.db"), options)?);
     let rule = PolicyRule::new(Subject::Tool("nothing".to_owned()), Decision::Allow);
     let book = RuleBook::new(&directory.path().join("rules.jsonl"));
     let roots = vec![directory.path().to_path_buf()];
     let guard = Arc::new(Guard::new(Policy { rules: vec![rule] }, book, roots, Mask::default()));
-    let tool: Arc<dyn AdkTool> = Arc::new(ToolAdapter::new(Arc::new(Nothing::new(kind))).guarded(guard));
+    let tool: Arc<dyn AdkTool> = Arc::new(ToolAdapter::new(Arc::new(NoopTool::new(kind))).guarded(guard));
     let model = Arc::new(ModelAdapter::new(Arc::new(Calls(calls)), "", Budget::default()));
     let root = LlmAgent { tools: vec![tool], ..LlmAgent::new("bench", model) };
     let agent = Agent::new(store, root, Budget::default())?;
@@ -86,17 +86,17 @@ fn turns(lab: &Lab, calls: usize, kind: ToolKind) -> Result<Spent> {
         let start = Instant::now();
         let (answer, spent) = cpu_of(|| runtime.block_on(agent.run_and_collect(request)));
         if answer? != "Done." {
-            return Err("the answer is not the model's".into());
+            return Err("the answer differs from the text of the model".into());
         }
         if turn >= WARM_UP {
             wall.push(milliseconds(start.elapsed()));
             cpu.push(milliseconds(spent));
         }
     }
-    Ok(Spent { cpu: Samples::new(cpu), wall: Samples::new(wall) })
+    Ok(TurnTimes { cpu: Samples::new(cpu), wall: Samples::new(wall) })
 }
 
-/// A model that makes so many calls, and answers when it has the results.
+/// A model that makes this many parallel calls and answers once it has their results.
 struct Calls(usize);
 
 impl Provider for Calls {
@@ -123,27 +123,27 @@ impl Provider for Calls {
     }
 }
 
-struct Nothing {
+struct NoopTool {
     spec: Spec,
     wait: Option<Duration>,
 }
 
-impl Nothing {
+impl NoopTool {
     fn new(kind: ToolKind) -> Self {
         let parameters = json!({"type": "object", "properties": {"number": {"type": "integer"}}});
         let reading = Spec::read_only("nothing", "Does nothing.", parameters);
         match kind {
-            ToolKind::Looks => Self { spec: reading, wait: None },
-            ToolKind::Acts => {
+            ToolKind::ReadOnly => Self { spec: reading, wait: None },
+            ToolKind::Once => {
                 let spec = Spec { safety: Safety::Write, effect: Effect::Once, ..reading };
                 Self { spec, wait: None }
             }
-            ToolKind::Waits => Self { spec: reading, wait: Some(WAIT) },
+            ToolKind::Slow => Self { spec: reading, wait: Some(WAIT) },
         }
     }
 }
 
-impl Tool for Nothing {
+impl Tool for NoopTool {
     fn spec(&self) -> &Spec {
         &self.spec
     }

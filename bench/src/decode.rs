@@ -1,10 +1,10 @@
-//! Reading a model's answer: bytes as they come from the network to events, beside `eventsource-stream` under the same decoder.
+//! Decoding a model's answer from network bytes to events, compared with `eventsource-stream` under the same decoder.
 //!
-//! Two answers: one of many small deltas, as models talk, and one with 4 MB in a single line, as images come. The second is
-//! measured at two sizes of pieces: a reader that looks at a line anew with every piece is quadratic, and shows it there.
+//! Two answers are decoded: one of many small deltas, as for text, and one with 4 MB in a single line, as for images. The
+//! second is measured with two piece sizes, because a splitter that rescans the line for every piece is quadratic.
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::{Aim, Figure},
     measure::{Samples, alternate},
 };
@@ -19,18 +19,17 @@ use std::{convert::Infallible, time::Instant};
 
 const TOKENS: u16 = 4_000;
 const ROUNDS: usize = 9;
-/// What a packet on a network carries.
+/// Payload of a network packet, in bytes.
 const PACKET: usize = 1_400;
 const LARGE: usize = 4 << 20;
 
-pub(crate) fn run(_: &Lab) -> Result<Vec<Figure>> {
-    let mut figures = talk()?;
+pub(crate) fn run(_: &BenchEnv) -> Result<Vec<Figure>> {
+    let mut figures = small_deltas()?;
     figures.extend(long_line()?);
     Ok(figures)
 }
 
-/// Many small deltas.
-fn talk() -> Result<Vec<Figure>> {
+fn small_deltas() -> Result<Vec<Figure>> {
     let pieces = cut(&deltas(), PACKET);
     let sides = alternate(ROUNDS, || rate(&pieces, ours), || rate(&pieces, theirs))?;
     let allocations = |read: Read| {
@@ -50,7 +49,6 @@ fn talk() -> Result<Vec<Figure>> {
     ])
 }
 
-/// One line of 4 MB.
 fn long_line() -> Result<Vec<Figure>> {
     let answer = answer(["x".repeat(LARGE).as_str()]);
     let times = |piece: usize| -> Result<Samples> {
@@ -59,7 +57,7 @@ fn long_line() -> Result<Vec<Figure>> {
         Ok(Samples::new(times.collect::<Result<_>>()?))
     };
     let (packets, large) = (times(PACKET)?, times(64 << 10)?);
-    // Theirs takes seconds: once is enough, and in large pieces, which suit it.
+    // `eventsource-stream` takes seconds: it is measured once, with large pieces, its better case.
     let other = rate(&cut(&answer, 64 << 10), theirs)?;
     let growth = large.median() / packets.median();
     Ok(vec![
@@ -73,19 +71,19 @@ fn long_line() -> Result<Vec<Figure>> {
 
 type Read = fn(&[Bytes]) -> Result<usize>;
 
-/// Megabytes per second.
+/// Returns the throughput in megabytes per second.
 fn rate(pieces: &[Bytes], read: Read) -> Result<f64> {
     let bytes = u32::try_from(pieces.iter().map(Bytes::len).sum::<usize>())?;
     let start = Instant::now();
     let text = read(pieces)?;
     let took = start.elapsed().as_secs_f64();
     if text == 0 {
-        return Err("nothing was read".into());
+        return Err("no text was decoded".into());
     }
     Ok(f64::from(bytes) / 1e6 / took)
 }
 
-/// Reads an answer; answers with how much text it had.
+/// Decodes an answer and returns the length of its text.
 fn ours(pieces: &[Bytes]) -> Result<usize> {
     let mut splitter = Splitter::new(Framing::Sse);
     let mut decoder = WireApi::Chat.decoder("bench", &ModelRequest::default());
@@ -94,7 +92,7 @@ fn ours(pieces: &[Bytes]) -> Result<usize> {
         splitter.feed(piece);
         while let Some(frame) = splitter.next_frame()? {
             decoder.read(frame, &mut out)?;
-            text += spoken(&mut out);
+            text += text_length(&mut out);
         }
     }
     Ok(text)
@@ -108,12 +106,12 @@ fn theirs(pieces: &[Bytes]) -> Result<usize> {
     while let Some(event) = block_on(events.next()) {
         let event = event?;
         decoder.read(StreamFrame { event: "", data: &event.data }, &mut out)?;
-        text += spoken(&mut out);
+        text += text_length(&mut out);
     }
     Ok(text)
 }
 
-fn spoken(out: &mut Vec<StreamEvent>) -> usize {
+fn text_length(out: &mut Vec<StreamEvent>) -> usize {
     let lengths = out.drain(..).map(|event| match event {
         StreamEvent::TextDelta { text, .. } => text.len(),
         _ => 0,
@@ -126,7 +124,7 @@ fn deltas() -> String {
     answer(words.iter().copied().cycle().take(usize::from(TOKENS)))
 }
 
-/// A stream of chat completions, as OpenAI's server writes it.
+/// Returns a stream of chat completions in OpenAI's format.
 fn answer<'a>(deltas: impl IntoIterator<Item = &'a str>) -> String {
     let mut body = String::new();
     let chunk = |delta: &str, finish: &str| {

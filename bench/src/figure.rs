@@ -1,4 +1,4 @@
-//! One measured number: what it is, how much it varied, and whether it is as good as we want it.
+//! A measured number with its name, unit, spread and aim.
 
 use crate::measure::Samples;
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ pub(crate) struct Figure {
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// The 10th and the 90th percentile, where `value` is a median.
+    /// The 10th and the 90th percentile if `value` is a median.
     spread: Option<(f64, f64)>,
     aim: Option<Aim>,
 }
@@ -33,7 +33,7 @@ impl Figure {
         Self { name: name.into(), value, unit, spread: None, aim: None }
     }
 
-    /// The median of samples that are in `unit` already.
+    /// Creates a figure from the median of `samples`, which must be in `unit`.
     pub(crate) fn median(name: impl Into<String>, samples: &Samples, unit: &'static str) -> Self {
         let spread = Some((samples.percentile(10), samples.percentile(90)));
         Self { spread, ..Self::new(name, samples.median(), unit) }
@@ -77,7 +77,7 @@ impl Figure {
     }
 }
 
-/// Four digits: more would be noise.
+/// Rounds to four significant digits; further digits are noise.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_aim_is_told_with_whether_it_is_met() {
+    fn json_and_row_show_whether_the_aim_is_met() {
         let figure = Figure::new("append/1/ratio", 0.812_345, "ratio").aim(Aim::AtLeast(0.75));
         assert_eq!(
             figure.json().to_string(),
@@ -99,15 +99,15 @@ mod tests {
     }
 
     #[test]
-    fn a_median_comes_with_its_spread() {
+    fn median_figure_has_its_spread() {
         let samples = Samples::new((1..=11).map(f64::from).collect());
         let figure = Figure::median("a", &samples, "ms");
         assert_eq!(figure.json().to_string(), r#"{"name":"a","value":6.0,"unit":"ms","p10":2.0,"p90":10.0}"#);
     }
 
     #[test]
-    fn numbers_keep_four_digits() {
-        let shown = [25_155.4, 0.000_123_456, 0.0].map(|value| rounded(value).to_string());
-        assert_eq!(shown, ["25160", "0.0001235", "0"]);
+    fn values_are_rounded_to_four_significant_digits() {
+        let rounded = [25_155.4, 0.000_123_456, 0.0].map(|value| rounded(value).to_string());
+        assert_eq!(rounded, ["25160", "0.0001235", "0"]);
     }
 }

@@ -1,26 +1,22 @@
-//! Figures of the product, each with its aim, and a stamp of how noisy the machine was: `cargo xtask bench`.
+//! `cargo xtask bench`: measures the product and prints figures, each with its aim, and the noise of the machine.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`BENCHES`] | what is measured |
-//! | [`append`], [`tail`] | the store's benches; [`rows`] is their data and [`raw`] plain SQLite beside it |
+//! | [`BENCHES`] | the list of benches |
+//! | [`append`], [`tail`] | benches of the store; [`rows`] is their data, [`raw`] the plain SQLite baseline |
 //! | [`turn`] | a whole turn through the agent layer |
-//! | [`recovery`] | what a server does before and after it listens, if another one was killed |
-//! | [`calls`] | tool calls, beside the tools themselves |
-//! | [`decode`] | a model's answer, from bytes to events |
-//! | [`binary`], [`mod@reference`] | the binary as its user meets it, and google-adk beside us |
-//! | [`server`] | the server beside google-adk's, under load |
-//! | [`measure`] | repeating, alternating two sides, medians, CPU time |
-//! | [`figure`] | what a bench answers with, as a line of a table or of JSON |
-//! | [`noise`] | load, spread of a fixed CPU loop, latency of the disk |
+//! | [`recovery`] | the time to claim and to finish the runs of a killed server |
+//! | [`calls`] | the overhead of tool calls |
+//! | [`decode`] | decoding a model's answer from bytes to events |
+//! | [`binary`], [`mod@reference`] | start, memory and turn of the binary; a turn of google-adk for comparison |
+//! | [`server`] | our server and google-adk's under load |
+//! | [`measure`] | repetition, alternating rounds of two sides, medians, CPU time |
+//! | [`figure`] | the result of a bench, as a row of a table or a line of JSON |
+//! | [`noise`] | load average, spread of a fixed CPU loop, latency of fdatasync |
 //!
-//! To add a bench, write a module with `pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>>` and name it in [`BENCHES`].
+//! To add a bench, write a module with `pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>>` and add it to [`BENCHES`].
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this program talks to the person who runs it"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program prints its results")]
 
 mod append;
 mod binary;
@@ -46,7 +42,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 struct Bench {
     name: &'static str,
     about: &'static str,
-    run: fn(&Lab) -> Result<Vec<Figure>>,
+    run: fn(&BenchEnv) -> Result<Vec<Figure>>,
 }
 
 const BENCHES: &[Bench] = &[
@@ -67,14 +63,14 @@ const BENCHES: &[Bench] = &[
         about: "claiming and finishing 10,000 interrupted runs, with an instant model",
         run: recovery::run,
     },
+    Bench { name: "call", about: "the overhead of a tool call, one and 32 at a time", run: calls::run },
     Bench {
-        name: "call",
-        about: "a tool call beside the tool itself, one and 32 at a time",
-        run: calls::run,
+        name: "decode",
+        about: "decoding a model's answer, compared with eventsource-stream",
+        run: decode::run,
     },
-    Bench { name: "decode", about: "reading a model's answer, beside eventsource-stream", run: decode::run },
     Bench { name: "binary", about: "the binary: start, memory, a turn", run: binary::run },
-    Bench { name: "google-adk", about: "google-adk's turn beside ours", run: reference::run },
+    Bench { name: "google-adk", about: "a turn of google-adk compared with ours", run: reference::run },
     Bench { name: "server/load", about: "our server and google-adk's, 64 clients", run: server::load },
     Bench {
         name: "server/scale",
@@ -83,15 +79,16 @@ const BENCHES: &[Bench] = &[
     },
 ];
 
-/// Where benches may leave files while they run: on the disk that holds the build, not in memory.
-struct Lab {
+/// The environment of a bench.
+struct BenchEnv {
+    /// Parent of the temporary directories. It is on the disk of the build directory, not in memory.
     files: PathBuf,
-    /// The product, built in release.
+    /// The release binary.
     binary: Option<PathBuf>,
 }
 
-impl Lab {
-    /// An empty directory that goes away with its handle.
+impl BenchEnv {
+    /// Creates an empty directory that is removed when its handle is dropped.
     fn directory(&self) -> Result<TempDir> {
         fs::create_dir_all(&self.files)?;
         Ok(TempDir::new_in(&self.files)?)
@@ -119,21 +116,21 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let args = parse(std::env::args().skip(1))?;
-    let benches = chosen(&args.names)?;
+    let benches = select(&args.names)?;
     if args.list {
         for bench in benches {
             println!("{:<12} {}", bench.name, bench.about);
         }
         return Ok(());
     }
-    let lab = Lab { files: args.files.unwrap_or_else(std::env::temp_dir), binary: args.binary };
+    let env = BenchEnv { files: args.files.unwrap_or_else(std::env::temp_dir), binary: args.binary };
     let print = if args.json { print_json } else { print_table };
-    print(&noise::stamp("before", &lab)?);
+    print(&noise::measure("before", &env)?);
     for bench in benches {
         eprintln!("bench: {} ({})", bench.name, bench.about);
-        print(&(bench.run)(&lab)?);
+        print(&(bench.run)(&env)?);
     }
-    print(&noise::stamp("after", &lab)?);
+    print(&noise::measure("after", &env)?);
     Ok(())
 }
 
@@ -155,13 +152,13 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args> {
     Ok(parsed)
 }
 
-/// A name means every bench that begins with it; no name means all.
-fn chosen(names: &[String]) -> Result<Vec<&'static Bench>> {
+/// Selects the benches whose name starts with one of `names`, or all benches if `names` is empty.
+fn select(names: &[String]) -> Result<Vec<&'static Bench>> {
     if let Some(unknown) =
         names.iter().find(|name| !BENCHES.iter().any(|bench| bench.name.starts_with(*name)))
     {
         let known: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
-        return Err(format!("there is no bench `{unknown}`; there are {}", known.join(", ")).into());
+        return Err(format!("unknown bench `{unknown}`; known benches: {}", known.join(", ")).into());
     }
     let wanted = |bench: &&Bench| names.is_empty() || names.iter().any(|name| bench.name.starts_with(name));
     Ok(BENCHES.iter().filter(wanted).collect())
@@ -188,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_names_come_in_any_order() {
+    fn flags_and_names_are_accepted_in_any_order() {
         let args = parsed(&["tail", "--json", "--files", "x", "append"]).unwrap();
         assert!(args.json);
         assert_eq!(args.names, ["tail", "append"]);
@@ -196,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_refused() {
+    fn unknown_flags_and_benches_are_refused() {
         assert!(parsed(&["--fast"]).is_err());
         assert!(parsed(&["--files"]).is_err());
-        assert!(chosen(&["no such bench".to_owned()]).is_err());
+        assert!(select(&["no such bench".to_owned()]).is_err());
     }
 }

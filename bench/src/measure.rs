@@ -1,10 +1,10 @@
-//! Taking samples: after a warm-up, often enough, and two sides in turn so that both meet the same weather.
+//! Sampling: repetition after a warm-up, and alternating rounds of two sides so that both meet the same noise.
 
 use crate::Result;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Sorted.
+/// Sorted samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Samples(Vec<f64>);
 
@@ -18,14 +18,14 @@ impl Samples {
         self.percentile(50)
     }
 
-    /// Of the sample nearest to that rank; not a number if there is none.
+    /// Returns the sample nearest to that rank, or NaN if there are no samples.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let last = self.0.len().saturating_sub(1);
         self.0.get((last * percent + 50) / 100).copied().unwrap_or(f64::NAN)
     }
 }
 
-/// How long `work` takes, in milliseconds, `times` times after `warm_up` times that do not count.
+/// Measures `work` in milliseconds, `times` times after `warm_up` unmeasured repetitions.
 pub(crate) fn repeat(warm_up: u32, times: u32, mut work: impl FnMut() -> Result<()>) -> Result<Samples> {
     for _ in 0..warm_up {
         work()?;
@@ -42,11 +42,11 @@ pub(crate) fn repeat(warm_up: u32, times: u32, mut work: impl FnMut() -> Result<
 pub(crate) struct Sides {
     pub(crate) ours: Samples,
     pub(crate) theirs: Samples,
-    /// Ours to theirs, round by round.
+    /// `ours / theirs` of each round.
     pub(crate) ratio: Samples,
 }
 
-/// Each side answers with a rate. They take turns in who goes first; one more round before is for warming up.
+/// Runs both sides in every round, after one unmeasured round. Each returns a rate. The side that runs first alternates.
 pub(crate) fn alternate(
     rounds: usize,
     mut ours: impl FnMut() -> Result<f64>,
@@ -68,7 +68,7 @@ pub(crate) fn alternate(
     Ok(Sides { ours: Samples::new(all_ours), theirs: Samples::new(all_theirs), ratio: Samples::new(ratio) })
 }
 
-/// What `work` answers, and what it cost on all threads of this process together.
+/// Returns the result of `work` and the CPU time of all threads of this process meanwhile.
 pub(crate) fn cpu_of<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let before = cpu_time();
     let answer = work();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_does_not_count() {
+    fn warm_up_is_not_sampled() {
         let mut calls = 0;
         let samples = repeat(2, 3, || {
             calls += 1;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sides_take_turns_in_who_goes_first() {
+    fn alternating_rounds_swap_the_side_that_runs_first() {
         let order = std::cell::RefCell::new(String::new());
         let side = |name, rate| {
             order.borrow_mut().push(name);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_costs_no_cpu_and_working_does() {
+    fn sleeping_costs_less_cpu_than_spinning() {
         let ((), waiting) = cpu_of(|| std::thread::sleep(Duration::from_millis(200)));
         let ((), working) = cpu_of(|| {
             let end = Instant::now() + Duration::from_millis(200);

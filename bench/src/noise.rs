@@ -1,7 +1,7 @@
-//! How much a figure of this moment can be trusted: what else ran, how steady the CPU was, how fast the disk.
+//! The noise of the machine: load average, spread of a fixed CPU loop, latency of fdatasync.
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::Figure,
     measure::{Samples, repeat},
 };
@@ -12,10 +12,10 @@ use std::{
     thread,
 };
 
-/// Some milliseconds on the machines of these years.
+/// Iterations of the CPU loop: a few milliseconds on current machines.
 const LOOP: u64 = 5_000_000;
 
-pub(crate) fn stamp(when: &str, lab: &Lab) -> Result<Vec<Figure>> {
+pub(crate) fn measure(when: &str, env: &BenchEnv) -> Result<Vec<Figure>> {
     let name = |what: &str| format!("noise/{when}/{what}");
     let cpu = repeat(3, 30, || {
         black_box(spin());
@@ -26,11 +26,11 @@ pub(crate) fn stamp(when: &str, lab: &Lab) -> Result<Vec<Figure>> {
     figures.extend(load().map(|load| Figure::new(name("load"), load, "1 min")));
     figures.push(Figure::median(name("cpu_loop"), &cpu, "ms"));
     figures.push(Figure::new(name("cpu_spread"), spread(&cpu), "%"));
-    figures.push(Figure::median(name("fdatasync"), &fdatasync(lab)?, "ms"));
+    figures.push(Figure::median(name("fdatasync"), &fdatasync(env)?, "ms"));
     Ok(figures)
 }
 
-/// Always the same work, in registers.
+/// A fixed amount of work that does not access memory.
 fn spin() -> u64 {
     (0..LOOP).fold(1, |sum, step| black_box(sum).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step))
 }
@@ -39,14 +39,14 @@ fn spread(samples: &Samples) -> f64 {
     (samples.percentile(90) - samples.percentile(10)) / samples.median() * 100.0
 }
 
-/// Only Linux tells it in a file.
+/// The load average of the last minute; `None` where `/proc/loadavg` does not exist.
 fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// One more kilobyte at the end of a file, made durable.
-fn fdatasync(lab: &Lab) -> Result<Samples> {
-    let directory = lab.directory()?;
+/// Measures appending a kilobyte to a file and syncing it.
+fn fdatasync(env: &BenchEnv) -> Result<Samples> {
+    let directory = env.directory()?;
     let mut file = File::create(directory.path().join("fdatasync"))?;
     repeat(10, 100, || {
         file.write_all(&[7; 1024])?;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_loop_has_no_spread() {
+    fn spread_is_relative_to_the_median() {
         assert!(spread(&Samples::new(vec![2.0; 10])).abs() < f64::EPSILON);
         let uneven = (1..=11).map(f64::from).collect();
         assert!((spread(&Samples::new(uneven)) - 800.0 / 6.0).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! The store's file under a plain rusqlite connection: what SQLite itself can do with the same schema and statements.
+//! The baseline: a plain rusqlite connection on a database of the store, with the same schema and statements.
 
 use crate::Result;
 use rusqlite::Connection;
@@ -9,13 +9,13 @@ use session::{
 use std::path::Path;
 use tokio::runtime::Runtime;
 
-/// Makes the sessions in a file, through the store, so that the schema and its settings are the store's own.
+/// Creates a database with these sessions through the store, so that the schema and its settings are the store's.
 pub(crate) fn create(path: &Path, sessions: &[SessionKey]) -> Result<SqliteStore> {
     let store = SqliteStore::open(path, Options { inline_commits: true, ..Options::default() })?;
     let runtime = Runtime::new()?;
     for key in sessions {
         let (state, steps) = (Vec::new(), Vec::new());
-        let new = NewSession { key: key.clone(), state, steps, on_conflict: OnConflict::Fail };
+        let new = NewSession { key: key.clone(), state, steps, on_conflict: OnConflict::Fail, quota: None };
         runtime.block_on(store.create(new))?;
     }
     Ok(store)
@@ -26,10 +26,10 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// As durable and with as much memory as the store's writer.
+    /// Opens a connection with the durability and cache size of the store's writer.
     pub(crate) fn durable(path: &Path) -> Result<Self> {
         let conn = Connection::open(path)?;
-        // A file that was grown has lost it.
+        // `grow` switches the journal off, which is persistent.
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", true)?;
@@ -52,7 +52,7 @@ impl Raw {
         Ok(())
     }
 
-    /// The three statements of the store's append: find the session, store the message, move the session's end.
+    /// Executes the three statements of the store's append: select the session, insert the message, update the session.
     pub(crate) fn append(&self, key: &SessionKey, message: &SessionMessage) -> Result<()> {
         let (session_key, last_seq): (i64, i64) = self
             .conn
@@ -60,7 +60,9 @@ impl Raw {
                 "SELECT session_key, last_seq FROM sessions
                  WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3",
             )?
-            .query_row((&key.app, &key.user, &key.session), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            .query_row((&key.app_name, &key.user_id, &key.session_id), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
         self.insert((session_key, last_seq + 1), message)?;
         self.conn
             .prepare_cached(
@@ -88,7 +90,7 @@ impl Raw {
     }
 }
 
-/// Makes a file's only session `length` messages long. Nothing is durable meanwhile, and nobody else may have it open.
+/// Extends the only session of a database to `length` messages. Durability is off meanwhile; no other connection may be open.
 pub(crate) fn grow(path: &Path, next: &mut dyn FnMut() -> SessionMessage, length: i64) -> Result<()> {
     let raw = Raw { conn: Connection::open(path)? };
     raw.conn.pragma_update(None, "journal_mode", "OFF")?;

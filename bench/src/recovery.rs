@@ -1,8 +1,8 @@
 //! Recovery after a crash: the time until a server has claimed 10,000 interrupted runs, and until it has finished them with
-//! a model that answers at once. It does not listen before the first, and answers newer messages of a session after the second.
+//! an instant model. A server listens after it has claimed all runs; a newer message of a session waits for its interrupted run.
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::Figure,
     measure::{Samples, cpu_of, milliseconds},
     turn::{self, QUESTION},
@@ -27,18 +27,18 @@ use tokio::{runtime::Runtime, task::JoinSet};
 
 const RUNS: u32 = 10_000;
 const ROUNDS: usize = 3;
-/// So many sessions are created at once, so that they share commits.
-const AT_ONCE: usize = 256;
-/// Between two looks at what is left.
-const LOOK: Duration = Duration::from_millis(5);
+/// Sessions that are created concurrently, so that they share commits.
+const CONCURRENCY: usize = 256;
+/// Interval at which the remaining owners are read.
+const POLL: Duration = Duration::from_millis(5);
 
-pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
+pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
     let (mut claims, mut finishes, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let directory = lab.directory()?;
+        let directory = env.directory()?;
         let path = directory.path().join("recovery.db");
         let runtime = Runtime::new()?;
-        runtime.block_on(interrupt(&path))?;
+        runtime.block_on(store_interrupted_runs(&path))?;
         let (recovered, spent) = cpu_of(|| runtime.block_on(recover(&path)));
         let (claim, finish) = recovered?;
         claims.push(milliseconds(claim));
@@ -56,17 +56,17 @@ fn key(number: u32) -> SessionKey {
     SessionKey::new("bench", "user", number.to_string())
 }
 
-/// Leaves a file as a process that was killed in the middle of all its runs: each message is stored, none is answered.
-async fn interrupt(path: &Path) -> Result<()> {
+/// Creates the database of a process that was killed during all its runs: each message is stored, none is answered.
+async fn store_interrupted_runs(path: &Path) -> Result<()> {
     let store = SqliteStore::open(path, Options::default())?;
-    let mut asks = Event::new("bench", "user");
-    asks.content = Some(Content::user(QUESTION));
-    let message = save(&asks)?;
+    let mut question = Event::new("bench", "user");
+    question.content = Some(Content::user(QUESTION));
+    let message = save(&question)?;
     let mut created = JoinSet::new();
     for number in 0..RUNS {
         let (store, message) = (store.clone(), message.clone());
-        created.spawn(async move { store.create(interrupted(number, message)).await.map(drop) });
-        if created.len() == AT_ONCE {
+        created.spawn(async move { store.create(interrupted_session(number, message)).await.map(drop) });
+        if created.len() == CONCURRENCY {
             created.join_next().await.transpose()?.transpose()?;
         }
     }
@@ -76,9 +76,14 @@ async fn interrupt(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A session whose only run is running. Each run has an owner of its own, and all of them are of one process that is gone.
-fn interrupted(number: u32, message: SessionMessage) -> NewSession {
-    let run = NewRun { id: format!("run-{number}"), owner: format!("1-gone#{number}"), request_key: None };
+/// A session whose only run is running. Each run has its own owner; all owners belong to one dead process.
+fn interrupted_session(number: u32, message: SessionMessage) -> NewSession {
+    let run = NewRun {
+        id: format!("run-{number}"),
+        owner: format!("1-gone#{number}"),
+        request_key: None,
+        is_new: false,
+    };
     let turn = TurnChange::Start(Start {
         run,
         if_epoch: None,
@@ -87,10 +92,10 @@ fn interrupted(number: u32, message: SessionMessage) -> NewSession {
         options: None,
     });
     let steps = vec![Commit { turn, ..Commit::message(message) }];
-    NewSession { key: key(number), state: Vec::new(), steps, on_conflict: OnConflict::Fail }
+    NewSession { key: key(number), state: Vec::new(), steps, on_conflict: OnConflict::Fail, quota: None }
 }
 
-/// How long claiming takes, and all of it.
+/// Returns the time until all runs are claimed and the time until all are finished.
 async fn recover(path: &Path) -> Result<(Duration, Duration)> {
     let begun = Instant::now();
     let store = SqliteStore::open(path, Options::default())?;
@@ -108,13 +113,13 @@ async fn recover(path: &Path) -> Result<(Duration, Duration)> {
         async move { runs.recover(recovery, source).await }
     });
     while !store.owners().await?.is_empty() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL).await;
     }
     let finish = begun.elapsed();
     recovering.abort();
     runs.idle().await;
     for number in [0, RUNS / 2, RUNS - 1] {
-        let run = store.runs(&key(number), 2).await?.pop().ok_or("a run is gone")?;
+        let run = store.runs(&key(number), 2).await?.pop().ok_or("a run is missing")?;
         // The message and its answer.
         if (run.status, run.last_seq) != (RunStatus::Done, Seq(2)) {
             return Err(format!("a run was not recovered: {run:?}").into());

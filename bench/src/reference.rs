@@ -1,6 +1,6 @@
-//! google-adk's own turn beside ours, in the same run, where it is installed.
+//! A turn of google-adk and a turn of ours, measured in the same run if google-adk is installed.
 
-use crate::{Lab, Result, figure::Figure, turn};
+use crate::{BenchEnv, Result, figure::Figure, turn};
 use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
@@ -9,17 +9,17 @@ use std::{
 
 const LENGTHS: [(i64, &str); 2] = [(0, "0"), (1_000, "1k")];
 
-pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
-    let Some(python) = installed(lab) else {
-        tell_how_to_install();
+pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
+    let Some(python) = installed(env) else {
+        print_install_hint();
         return Ok(Vec::new());
     };
-    let directory = lab.directory()?;
+    let directory = env.directory()?;
     let theirs = measure(&python, directory.path())?;
     let mut figures = Vec::new();
     for (length, name) in LENGTHS {
         let Some(cpu) = cpu_after(&theirs, length) else { continue };
-        let ours = turn::cpu_after_short(lab, length)?;
+        let ours = turn::cpu_after_short(env, length)?;
         figures.push(Figure::new(format!("google-adk/turn/{name}/cpu"), cpu, "ms"));
         figures.push(Figure::median(format!("google-adk/turn/{name}/ours"), &ours, "ms"));
         let ratio = ours.median() / cpu;
@@ -28,14 +28,14 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-pub(crate) fn tell_how_to_install() {
-    eprintln!("bench: google-adk is not installed; `python3 -m venv target/google-adk` and then");
-    eprintln!("bench: `target/google-adk/bin/pip install 'google-adk[db]==2.13.0'` make it known here");
+pub(crate) fn print_install_hint() {
+    eprintln!("bench: google-adk is not installed; to install it: `python3 -m venv target/google-adk` and");
+    eprintln!("bench: `target/google-adk/bin/pip install 'google-adk[db]==2.13.0'`");
 }
 
-/// A Python that has google-adk: the one in the build directory, or the usual one.
-pub(crate) fn installed(lab: &Lab) -> Option<PathBuf> {
-    let own = lab.files.parent().map(|target| target.join("google-adk/bin/python"));
+/// A Python with google-adk: the one in the build directory, or `python3`.
+pub(crate) fn installed(env: &BenchEnv) -> Option<PathBuf> {
+    let own = env.files.parent().map(|target| target.join("google-adk/bin/python"));
     own.into_iter().chain([PathBuf::from("python3")]).find(|python| {
         let mut probe = Command::new(python);
         probe
@@ -47,7 +47,7 @@ pub(crate) fn installed(lab: &Lab) -> Option<PathBuf> {
     })
 }
 
-/// What their bench prints: a JSON object a line.
+/// Runs google-adk's bench, which prints one JSON object per line.
 fn measure(python: &Path, directory: &Path) -> Result<Vec<Value>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/google-adk/bench_turn.py");
     let database = format!("sqlite+aiosqlite:///{}", directory.join("adk.db").display());
@@ -64,7 +64,7 @@ fn measure(python: &Path, directory: &Path) -> Result<Vec<Value>> {
     Ok(lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// The CPU of a turn without a tool, in milliseconds.
+/// The CPU time of a turn without a tool call, in milliseconds.
 fn cpu_after(lines: &[Value], length: i64) -> Option<f64> {
     let wanted = |line: &&Value| {
         line["bench"] == "turn" && line["tool"] == false && line["history"].as_i64() == Some(length)

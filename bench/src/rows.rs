@@ -1,11 +1,11 @@
-//! The rows that the store is measured with: 0.5–4 KB of text, evenly spread on a logarithmic scale, 500 tokens each.
+//! Test rows for the store: 0.5–4 KB of text, evenly distributed on a logarithmic scale, 500 tokens each.
 
 use session::{SessionMessage, ToolCall};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) const TOKENS: u32 = 500;
 
-/// Any so many rows in a row are the same in size, so that every window of them costs the same to read.
+/// Any `PERIOD` consecutive rows have the same total size, so that every window of them costs the same to read.
 const PERIOD: usize = 64;
 
 #[derive(Debug)]
@@ -23,10 +23,10 @@ impl Rows {
         Self { next: AtomicUsize::new(0), contents: sizes.take(PERIOD).map(text).collect() }
     }
 
-    /// One that no other is equal to. Every fourth carries a call.
+    /// Returns a row with a new id. Every fourth row has a tool call.
     pub(crate) fn next(&self) -> SessionMessage {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        // 37 and 64 have no common divisor: all sizes come, in an order without a trend.
+        // 37 and 64 are coprime: every size occurs, in an order without a trend.
         let content = self.contents[number * 37 % PERIOD].clone();
         let tool_calls = if number % 4 == 3 { vec![call(number)] } else { Vec::new() };
         SessionMessage {

@@ -1,7 +1,7 @@
-//! Reading the end of a session: the cost of a 32,000-token window, whatever lies before it.
+//! Loading the tail of a session: a window of 32,000 tokens, after 100 to 1,000,000 messages.
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::{Aim, Figure},
     measure::{Samples, cpu_of, milliseconds, repeat},
     raw,
@@ -20,8 +20,8 @@ const WARM_UP: u32 = 200;
 const TIMES: u32 = 2_000;
 const ROWS_IN_WINDOW: u64 = WINDOW.tokens / TOKENS as u64;
 
-pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
-    let directory = lab.directory()?;
+pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
+    let directory = env.directory()?;
     let (path, rows) = (directory.path().join("tail.db"), Rows::new());
     let key = SessionKey::new("bench", "user", "long");
     drop(raw::create(&path, std::slice::from_ref(&key))?);

@@ -1,10 +1,10 @@
-//! A whole turn with a model that answers at once: what the product itself costs, whatever lies before the turn.
+//! A whole turn with an instant model: the overhead of the product, after sessions of different lengths.
 //!
-//! Between the turns the two messages of one are stored by plain rusqlite, in two commits: what the disk and the system take
-//! for them changes from minute to minute, and is in every turn.
+//! After each turn, plain rusqlite stores the same two messages in two commits. The cost of the two commits varies with the
+//! load of the machine and is part of every turn.
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::{Aim, Figure},
     measure::{Samples, cpu_of, milliseconds},
     raw::{self, Raw},
@@ -21,22 +21,22 @@ use std::{path::Path, slice, sync::Arc, time::Instant};
 use tokio::runtime::Runtime;
 
 const LENGTHS: [(i64, &str); 4] = [(0, "0"), (1_000, "1k"), (10_000, "10k"), (100_000, "100k")];
-/// The sizes of the store's benches: 0.5 to 4 KB, evenly spread on a logarithmic scale.
-const USUAL: [usize; 8] = [512, 690, 929, 1252, 1687, 2273, 3063, 4096];
-/// The size that google-adk is measured with. Ten times as many of them fit into the same window.
+/// The sizes of the store's benches: 0.5 to 4 KB, evenly distributed on a logarithmic scale.
+const MIXED: [usize; 8] = [512, 690, 929, 1252, 1687, 2273, 3063, 4096];
+/// The size that google-adk is measured with. A window holds ten times as many of them.
 pub(crate) const SHORT: [usize; 1] = [200];
-/// Turns of another session first: SQLite's log has been written back once by then, and does not grow any more.
+/// Unmeasured turns of another session: they take SQLite's WAL past its first checkpoint, so that it no longer grows.
 const WARM_UP: usize = 100;
-/// And of this one, which is read.
-const READ: usize = 5;
+/// Unmeasured turns of the measured session, so that it is cached.
+const SESSION_WARM_UP: usize = 5;
 const TURNS: usize = 200;
 pub(crate) const QUESTION: &str = "What is the weather like in Paris?";
 const ANSWER: &str = "Sunny, with a light wind from the west, and no rain before the evening. ";
 
-pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
+pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
     let (mut figures, mut medians, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     for (length, name) in LENGTHS {
-        let turns = after(lab, length, &USUAL)?;
+        let turns = measure_after(env, length, &MIXED)?;
         medians.push(turns.cpu.median());
         commits.push(turns.commits.median());
         figures.push(Figure::median(format!("turn/{name}/cpu"), &turns.cpu, "ms").aim(Aim::AtMost(0.5)));
@@ -45,7 +45,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     let medians = Samples::new(medians);
     let growth = medians.percentile(100) / medians.percentile(0);
     figures.push(Figure::new("turn/slowest_to_fastest", growth, "ratio").aim(Aim::AtMost(2.0)));
-    let short = after(lab, 10_000, &SHORT)?;
+    let short = measure_after(env, 10_000, &SHORT)?;
     commits.push(short.commits.median());
     figures.push(Figure::median("turn/short/10k/cpu", &short.cpu, "ms"));
     figures.push(Figure::median("turn/short/10k", &short.wall, "ms"));
@@ -53,24 +53,24 @@ pub(crate) fn run(lab: &Lab) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Milliseconds.
+/// Times of turns, in milliseconds.
 struct Turns {
     wall: Samples,
     cpu: Samples,
     commits: Samples,
 }
 
-/// The CPU of turns on a session of so many short messages.
-pub(crate) fn cpu_after_short(lab: &Lab, length: i64) -> Result<Samples> {
-    Ok(after(lab, length, &SHORT)?.cpu)
+/// The CPU time of turns on a session of `length` short messages.
+pub(crate) fn cpu_after_short(env: &BenchEnv, length: i64) -> Result<Samples> {
+    Ok(measure_after(env, length, &SHORT)?.cpu)
 }
 
-/// Turns on a session of so many messages of these sizes.
-fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<Turns> {
-    let directory = lab.directory()?;
-    let key = session::SessionKey::new("bench", "user", "long");
+/// Measures turns on a session of `length` messages with these sizes.
+fn measure_after(env: &BenchEnv, length: i64, sizes: &[usize]) -> Result<Turns> {
+    let directory = env.directory()?;
+    let key = SessionKey::new("bench", "user", "long");
     let [path, plain] = ["turn.db", "plain.db"].map(|name| directory.path().join(name));
-    let other = session::SessionKey::new("bench", "user", "other");
+    let other = SessionKey::new("bench", "user", "other");
     for path in [&path, &plain] {
         drop(raw::create(path, slice::from_ref(&key))?);
         raw::grow(path, &mut history(sizes)?, length)?;
@@ -89,7 +89,7 @@ fn after(lab: &Lab, length: i64, sizes: &[usize]) -> Result<Turns> {
     turns(&path, ["other", "long"].map(|id| SessionKey::new("bench", "user", id)), commits)
 }
 
-/// Messages from both sides in turn, as the runner stores them.
+/// Messages of user and model alternately, as the runner stores them.
 pub(crate) fn history(sizes: &[usize]) -> Result<impl FnMut() -> SessionMessage> {
     let mut rows = Vec::new();
     for &size in sizes {
@@ -100,7 +100,7 @@ pub(crate) fn history(sizes: &[usize]) -> Result<impl FnMut() -> SessionMessage>
     Ok(numbered("message", rows))
 }
 
-/// One exchange again and again.
+/// The same exchange repeatedly, with new message ids.
 fn exchange(question: &str, answer: &str) -> Result<impl FnMut() -> SessionMessage> {
     Ok(numbered("exchange", pair(question, answer)?.into()))
 }
@@ -132,18 +132,18 @@ fn turns(
     let agent = agent(store)?;
     let runtime = Runtime::new()?;
     let (mut wall, mut cpu, mut commits) = (Vec::new(), Vec::new(), Vec::new());
-    for turn in 0..WARM_UP + READ + TURNS {
+    for turn in 0..WARM_UP + SESSION_WARM_UP + TURNS {
         let key = if turn < WARM_UP { &other } else { &key };
         let request = RunRequest::message(key.clone(), Content::user(QUESTION));
         let start = Instant::now();
         let (answer, spent) = cpu_of(|| runtime.block_on(agent.run_and_collect(request)));
         let took = start.elapsed();
         if answer? != ANSWER {
-            return Err("the answer is not the model's".into());
+            return Err("the answer differs from the text of the model".into());
         }
         let (stored, beside) = cpu_of(&mut two_commits);
         stored?;
-        if turn >= WARM_UP + READ {
+        if turn >= WARM_UP + SESSION_WARM_UP {
             wall.push(milliseconds(took));
             cpu.push(milliseconds(spent));
             commits.push(milliseconds(beside));
@@ -152,20 +152,20 @@ fn turns(
     Ok(Turns { wall: Samples::new(wall), cpu: Samples::new(cpu), commits: Samples::new(commits) })
 }
 
-/// An agent whose model answers at once.
+/// An agent with an instant model.
 pub(crate) fn agent(store: Arc<dyn Store>) -> Result<Agent> {
     let budget = Budget::default();
-    let model = Arc::new(ModelAdapter::new(Arc::new(Instantly), "", budget));
+    let model = Arc::new(ModelAdapter::new(Arc::new(InstantModel), "", budget));
     let root = LlmAgent { instruction: "Be fast.".into(), ..LlmAgent::new("bench", model) };
     Ok(Agent::new(store, root, budget)?)
 }
 
-/// A model that has always just finished.
-struct Instantly;
+/// A model whose answer is available at once.
+struct InstantModel;
 
-impl Provider for Instantly {
+impl Provider for InstantModel {
     fn name(&self) -> &'static str {
-        "instantly"
+        "instant"
     }
 
     fn stream(&self, _request: ModelRequest) -> ModelStream {

@@ -1,6 +1,6 @@
-//! The fake providers, by hand: `cargo run -p testkit --example fakeprov -- [--port 8080]`.
+//! Runs the fake providers from the command line: `cargo run -p testkit --example fakeprov -- [--port 8080]`.
 //!
-//! It prints `LISTENING <port>` and serves until it is stopped. `GET /log` shows what it received, `POST /reset` forgets it.
+//! Prints `LISTENING <port>` and serves until it is killed. `GET /log` returns the received requests, `POST /reset` clears them.
 
 use std::{
     env,

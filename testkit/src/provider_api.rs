@@ -3,14 +3,14 @@
 /// A provider API that [`legal`](crate::legal) checks and [`fakeprov`](crate::fakeprov) serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProviderApi {
-    /// Chat completions, as OpenAI and every compatible server has them.
+    /// Chat completions of OpenAI and compatible servers.
     OpenAi,
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     Responses,
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
     Gemini,
-    /// Ollama's own.
+    /// Ollama's `/api/chat`.
     Ollama,
 }
 
@@ -27,7 +27,7 @@ impl ProviderApi {
         }
     }
 
-    /// Where a request for an answer goes, after the base URL. Whatever ends so is served.
+    /// The path of a generation request, relative to the base URL. The fake server matches its suffix.
     pub fn path(self) -> &'static str {
         match self {
             Self::OpenAi => "/v1/chat/completions",
@@ -38,7 +38,7 @@ impl ProviderApi {
         }
     }
 
-    /// Where the models are listed, after the base URL. Anthropic's list is asked for by its `anthropic-version` header.
+    /// The path of the model list, relative to the base URL. The `anthropic-version` header selects Anthropic's list.
     pub fn models_path(self) -> &'static str {
         match self {
             Self::OpenAi | Self::Responses | Self::Anthropic => "/v1/models",

@@ -1,26 +1,26 @@
 /*
- * Preloaded into `lango` by `cargo xtask torture` and `cargo xtask power-cut`. It stands between the program and the C
- * library and does two things to the files of one database and to no other file:
+ * A library that `cargo xtask torture` and `cargo xtask power-cut` preload into `lango`. It wraps functions of the C library
+ * and affects only the files of one database:
  *
- *   faults  syncs fail or take long, with probabilities that the test may change while the program runs;
- *   trace   every operation that changes what is on the disk, and every sync, is appended to one file.
+ *   faults  syncs fail or are slow, with probabilities that the test may change while the program runs;
+ *   trace   every operation that changes the disk, and every sync, is appended to one file.
  *
  * Environment:
  *
- *   STORAGE_DATABASE  path of the database; its side files begin with the same path. Their syncs may fail.
- *   STORAGE_CONTROL   file with three numbers: of 1000 syncs so many fail, so many are slow, and by so many microseconds.
- *                     It is read before each sync.
- *   STORAGE_NO_SYNC   if it is set, syncs of the database do not reach the disk. A killed process loses nothing by that, and
- *                     other programs that use the disk do not slow down the test.
- *   STORAGE_SEED      where the random numbers begin.
+ *   STORAGE_DATABASE  path of the database; its side files initialize with the same path. Their syncs may fail.
+ *   STORAGE_CONTROL   file with three numbers: failing syncs per thousand, slow syncs per thousand, and the delay of a slow
+ *                     sync in microseconds. It is read before each sync.
+ *   STORAGE_NO_SYNC   if set, syncs of the database do not reach the disk. A killed process loses no data by that, and other
+ *                     programs that use the disk do not slow down the test.
+ *   STORAGE_SEED      seed of the random numbers.
  *   STORAGE_TRACED    directory; operations on files and directories below it are traced.
- *   STORAGE_TRACE     the file that the trace is appended to. Without it nothing is traced.
+ *   STORAGE_TRACE     file that the trace is appended to. If unset, nothing is traced.
  *   STORAGE_PARENT    process id; a direct child of that process is killed when its parent dies.
  *
  * A record of the trace is a header, a path, and the bytes of a write. Records are in the order in which the operations
  * took effect, also across threads and processes: a lock is held from before the operation until its record is written.
- * A sync is recorded after it succeeded, with the length that the trace had when it began: what was recorded before
- * that is durable.
+ * A sync is recorded after it succeeded, with the length of the trace when it began: operations that were recorded before
+ * that length are durable.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -48,7 +48,7 @@ struct header {
     uint32_t magic;
     uint32_t operation;
     uint64_t inode;
-    /* WRITE: where. TRUNCATE: the new length. Syncs: the length of the trace when the sync began. */
+    /* WRITE: the offset. TRUNCATE: the new length. Syncs: the length of the trace when the sync began. */
     uint64_t offset;
     uint32_t path_length;
     uint32_t data_length;
@@ -60,7 +60,7 @@ static int control = -1, trace = -1;
 static _Atomic uint64_t random_state;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* The function of that name that would be called without this library. */
+/* The wrapped function of the C library. */
 #define REAL(type, name, ...)                                        \
     static type (*real)(__VA_ARGS__);                                \
     if (!real) real = (type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
@@ -75,7 +75,7 @@ static ssize_t real_write(int file, const void *bytes, size_t length) {
     return real(file, bytes, length);
 }
 
-__attribute__((constructor)) static void begin(void) {
+__attribute__((constructor)) static void initialize(void) {
     const char *path, *seed, *parent;
     database = getenv("STORAGE_DATABASE");
     traced = getenv("STORAGE_TRACED");
@@ -87,7 +87,7 @@ __attribute__((constructor)) static void begin(void) {
     parent = getenv("STORAGE_PARENT");
     if (parent && getppid() == atoi(parent)) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        /* The parent may have died before the line above. */
+        /* The parent may have died before the call above. */
         if (getppid() != atoi(parent)) _exit(1);
     }
 }
@@ -114,7 +114,7 @@ static int is_database(const char *path) {
     return database && strncmp(path, database, strlen(database)) == 0;
 }
 
-/* The index of the write-ahead log is rebuilt after a power cut: its bytes do not matter. */
+/* The index of the write-ahead log is rebuilt after a power cut, so its contents are irrelevant. */
 static int is_index(const char *path) {
     size_t length = strlen(path);
     return length > 4 && strcmp(path + length - 4, "-shm") == 0;
@@ -157,15 +157,15 @@ static uint64_t inode_of(int file) {
 
 static void append(enum operation operation, uint64_t inode, uint64_t offset, const char *path, const struct iovec *data) {
     static char *record;
-    static size_t room;
+    static size_t capacity;
     struct header header = {MAGIC, operation, inode, offset, path ? strlen(path) : 0, data ? data->iov_len : 0};
     size_t length = sizeof header + header.path_length + header.data_length, done = 0;
     int saved = errno;
-    if (length > room) {
+    if (length > capacity) {
         char *larger = realloc(record, length);
         if (!larger) abort();
         record = larger;
-        room = length;
+        capacity = length;
     }
     memcpy(record, &header, sizeof header);
     if (path) memcpy(record + sizeof header, path, header.path_length);
@@ -180,7 +180,7 @@ static void append(enum operation operation, uint64_t inode, uint64_t offset, co
 
 /* ---- creation and names ---- */
 
-static int opened(int (*real)(const char *, int, ...), const char *path, int flags, mode_t mode) {
+static int open_traced(int (*real)(const char *, int, ...), const char *path, int flags, mode_t mode) {
     struct stat status;
     int existed, file;
     if (!(flags & O_CREAT) || !is_traced(path)) return real(path, flags, mode);
@@ -203,7 +203,7 @@ int open(const char *path, int flags, ...) {
     va_start(arguments, flags);
     mode_t mode = mode_of(flags, arguments);
     va_end(arguments);
-    return opened(real, path, flags, mode);
+    return open_traced(real, path, flags, mode);
 }
 
 int open64(const char *path, int flags, ...) {
@@ -212,7 +212,7 @@ int open64(const char *path, int flags, ...) {
     va_start(arguments, flags);
     mode_t mode = mode_of(flags, arguments);
     va_end(arguments);
-    return opened(real, path, flags, mode);
+    return open_traced(real, path, flags, mode);
 }
 
 int mkdir(const char *path, mode_t mode) {
@@ -251,7 +251,7 @@ int rename(const char *from, const char *to) {
 
 /* ---- contents ---- */
 
-static void wrote(int file, uint64_t offset, const void *bytes, ssize_t count) {
+static void record_write(int file, uint64_t offset, const void *bytes, ssize_t count) {
     struct iovec data = {(void *)bytes, count > 0 ? (size_t)count : 0};
     if (count > 0) append(WRITE, inode_of(file), offset, NULL, &data);
 }
@@ -262,7 +262,7 @@ ssize_t pwrite(int file, const void *bytes, size_t length, off_t offset) {
     if (!is_traced_file(file)) return real(file, bytes, length, offset);
     lock_trace();
     count = real(file, bytes, length, offset);
-    wrote(file, (uint64_t)offset, bytes, count);
+    record_write(file, (uint64_t)offset, bytes, count);
     unlock_trace();
     return count;
 }
@@ -281,7 +281,7 @@ ssize_t write(int file, const void *bytes, size_t length) {
     if (!is_traced_file(file)) return real_write(file, bytes, length);
     lock_trace();
     count = real_write(file, bytes, length);
-    if (count > 0) wrote(file, end_of_write(file) - (uint64_t)count, bytes, count);
+    if (count > 0) record_write(file, end_of_write(file) - (uint64_t)count, bytes, count);
     unlock_trace();
     return count;
 }
@@ -294,7 +294,7 @@ ssize_t writev(int file, const struct iovec *pieces, int number) {
     count = rest = real(file, pieces, number);
     for (int i = 0; i < number && rest > 0; i++) {
         ssize_t piece = rest < (ssize_t)pieces[i].iov_len ? rest : (ssize_t)pieces[i].iov_len;
-        wrote(file, end_of_write(file) - (uint64_t)rest, pieces[i].iov_base, piece);
+        record_write(file, end_of_write(file) - (uint64_t)rest, pieces[i].iov_base, piece);
         rest -= piece;
     }
     unlock_trace();
@@ -314,7 +314,7 @@ int ftruncate(int file, off_t length) {
 
 int ftruncate64(int file, off64_t length) { return ftruncate(file, (off_t)length); }
 
-static int reserved(int file, int result, uint64_t end) {
+static int record_allocation(int file, int result, uint64_t end) {
     struct stat status;
     if (result == 0 && fstat(file, &status) == 0 && (uint64_t)status.st_size == end)
         append(TRUNCATE, inode_of(file), end, NULL, NULL);
@@ -326,7 +326,7 @@ int fallocate(int file, int mode, off_t offset, off_t length) {
     int result;
     if (!is_traced_file(file)) return real(file, mode, offset, length);
     lock_trace();
-    result = reserved(file, real(file, mode, offset, length), (uint64_t)(offset + length));
+    result = record_allocation(file, real(file, mode, offset, length), (uint64_t)(offset + length));
     unlock_trace();
     return result;
 }
@@ -336,14 +336,14 @@ int posix_fallocate(int file, off_t offset, off_t length) {
     int result;
     if (!is_traced_file(file)) return real(file, offset, length);
     lock_trace();
-    result = reserved(file, real(file, offset, length), (uint64_t)(offset + length));
+    result = record_allocation(file, real(file, offset, length), (uint64_t)(offset + length));
     unlock_trace();
     return result;
 }
 
 /* ---- syncs ---- */
 
-/* 0, or the error that the sync reports. Takes as long as the sync does. */
+/* Returns 0, or the error of an injected failure. Sleeps for an injected delay. */
 static int fault(void) {
     char text[64];
     unsigned fails = 0, slow = 0, microseconds = 0;
@@ -355,7 +355,7 @@ static int fault(void) {
     return next_random() % 1000 < fails ? EIO : 0;
 }
 
-static int synced(int (*real)(int), int file) {
+static int sync_traced(int (*real)(int), int file) {
     char path[PATH];
     struct stat status;
     uint64_t begun = 0;
@@ -383,10 +383,10 @@ static int synced(int (*real)(int), int file) {
 
 int fsync(int file) {
     REAL(int, "fsync", int);
-    return synced(real, file);
+    return sync_traced(real, file);
 }
 
 int fdatasync(int file) {
     REAL(int, "fdatasync", int);
-    return synced(real, file);
+    return sync_traced(real, file);
 }

@@ -1,4 +1,4 @@
-//! The benches are a package of their own, built in release, so that this one stays quick to build.
+//! `cargo xtask bench`: builds and runs the package `bench` in release. It is a separate package so that xtask builds fast.
 
 use crate::{Result, Workspace};
 

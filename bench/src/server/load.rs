@@ -1,4 +1,4 @@
-//! What is measured of both servers alike.
+//! The load that both servers are measured under: sequential turns, concurrent clients, a new and a long session.
 
 use super::{
     process::Process,
@@ -18,70 +18,70 @@ use std::{
 const CLIENTS: usize = 64;
 const TURNS: usize = 20;
 const SEQUENTIAL: usize = 20;
-/// A server that has nothing to do is looked at after this long.
-const REST: Duration = Duration::from_secs(1);
+/// Time before the memory of an idle server is read.
+const SETTLE: Duration = Duration::from_secs(1);
 
-/// How much of each is asked of one server: the slower one is asked for less where the answer is the same.
+/// The number of turns, which is smaller for the slower server.
 #[derive(Clone, Copy)]
 pub(super) struct Effort {
-    /// Turns in the long session, and as many in new ones.
+    /// Turns in the long session, and as many turns in new sessions.
     pub(super) long_turns: usize,
 }
 
-/// One server from its start to its end.
+/// The measurements of one server process.
 pub(super) struct Run {
     pub(super) start: f64,
     pub(super) idle: f64,
     pub(super) peak: f64,
-    /// Sequential turns, in milliseconds.
-    pub(super) alone: Vec<f64>,
-    /// CPU of a turn in a new session and in the long one, in milliseconds.
+    /// Latencies of sequential turns, in milliseconds.
+    pub(super) sequential: Vec<f64>,
+    /// CPU time of a turn in a new session and in the long one, in milliseconds.
     pub(super) new: f64,
     pub(super) long: f64,
-    pub(super) crowd: Crowd,
+    pub(super) concurrent: ConcurrentLoad,
 }
 
-/// Many clients at once, each with a session and a connection of its own.
-pub(super) struct Crowd {
+/// Concurrent clients, each with its own session and connection.
+pub(super) struct ConcurrentLoad {
     pub(super) failed: usize,
     pub(super) seconds: f64,
-    /// In milliseconds, of all turns together.
+    /// CPU time of all turns, in milliseconds.
     pub(super) cpu: f64,
     pub(super) latencies: Vec<f64>,
 }
 
 impl Run {
-    /// Several of one server as one: the best start and the least memory idle, the largest peak, and the rest together.
-    pub(super) fn all(runs: Vec<Self>) -> Option<Self> {
+    /// Combines runs of one server: the minimum of start and idle memory, the maximum of peak memory, and all turns.
+    pub(super) fn combine(runs: Vec<Self>) -> Option<Self> {
         let number = f64::from(u32::try_from(runs.len()).ok()?);
         let sum = runs.into_iter().reduce(|one, other| Self {
             start: one.start.min(other.start),
             idle: one.idle.min(other.idle),
             peak: one.peak.max(other.peak),
-            alone: [one.alone, other.alone].concat(),
+            sequential: [one.sequential, other.sequential].concat(),
             new: one.new + other.new,
             long: one.long + other.long,
-            crowd: one.crowd.and(other.crowd),
+            concurrent: one.concurrent.merge(other.concurrent),
         })?;
         Some(Self { new: sum.new / number, long: sum.long / number, ..sum })
     }
 }
 
 pub(super) async fn run(server: &Process, effort: Effort) -> Result<Run> {
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(SETTLE).await;
     let idle = server.memory()?;
-    let alone = sequential(server).await?;
-    let crowd = crowd(server).await?;
+    let sequential = sequential_turns(server).await?;
+    let concurrent = concurrent_turns(server).await?;
     let peak = server.peak()?;
     let (new, long) = new_and_long(server, effort.long_turns).await?;
-    Ok(Run { start: server.start, idle, peak, alone, new, long, crowd })
+    Ok(Run { start: server.start, idle, peak, sequential, new, long, concurrent })
 }
 
-async fn sequential(server: &Process) -> Result<Vec<f64>> {
+async fn sequential_turns(server: &Process) -> Result<Vec<f64>> {
     let mut connection = Connection::open(server.address).await?;
     let session = Session::new("alone", "alone");
-    connection.make(&session).await?;
-    // The first turn reads the agent.
+    connection.create_session(&session).await?;
+    // The first turn loads the agent.
     connection.turn(&session).await?;
     let mut latencies = Vec::with_capacity(SEQUENTIAL);
     for _ in 0..SEQUENTIAL {
@@ -92,11 +92,11 @@ async fn sequential(server: &Process) -> Result<Vec<f64>> {
     Ok(latencies)
 }
 
-async fn crowd(server: &Process) -> Result<Crowd> {
+async fn concurrent_turns(server: &Process) -> Result<ConcurrentLoad> {
     let sessions: Vec<Session> =
         (0..CLIENTS).map(|client| Session::new(format!("u{client}"), format!("c{client}"))).collect();
     for session in &sessions {
-        Connection::open(server.address).await?.make(session).await?;
+        Connection::open(server.address).await?.create_session(session).await?;
     }
     let (begun, before) = (Instant::now(), server.cpu()?);
     let clients = sessions.iter().map(|session| client(server.address, session));
@@ -107,10 +107,10 @@ async fn crowd(server: &Process) -> Result<Crowd> {
     }
     let latencies = latencies.concat();
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), server.cpu()? - before);
-    Ok(Crowd { failed: CLIENTS * TURNS - latencies.len(), seconds, cpu, latencies })
+    Ok(ConcurrentLoad { failed: CLIENTS * TURNS - latencies.len(), seconds, cpu, latencies })
 }
 
-/// The turns of one client, without those that failed, and why the last of these did.
+/// Returns the latencies of the successful turns of one client, and the last failure.
 async fn client(address: SocketAddr, session: &Session) -> Result<(Vec<f64>, Option<String>)> {
     let mut connection = Connection::open(address).await?;
     let (mut latencies, mut failure) = (Vec::with_capacity(TURNS), None);
@@ -127,12 +127,12 @@ async fn client(address: SocketAddr, session: &Session) -> Result<(Vec<f64>, Opt
     Ok((latencies, failure))
 }
 
-/// What a turn costs in a session that is new, and in one that has had many events.
+/// Returns the CPU time of a turn in a new session and in the long one.
 async fn new_and_long(server: &Process, turns: usize) -> Result<(f64, f64)> {
     let mut connection = Connection::open(server.address).await?;
     let news: Vec<Session> = (0..turns).map(|number| Session::new("new", format!("n{number}"))).collect();
     for session in &news {
-        connection.make(session).await?;
+        connection.create_session(session).await?;
     }
     let before = server.cpu()?;
     for session in &news {
@@ -140,7 +140,7 @@ async fn new_and_long(server: &Process, turns: usize) -> Result<(f64, f64)> {
     }
     let new = server.cpu()? - before;
     let long = long();
-    // What it reads once is not what each turn costs.
+    // The first turn loads the session.
     connection.turn(&long).await?;
     let before = server.cpu()?;
     for _ in 0..turns {
@@ -151,8 +151,8 @@ async fn new_and_long(server: &Process, turns: usize) -> Result<(f64, f64)> {
     Ok((each(new), each(long)))
 }
 
-impl Crowd {
-    fn and(mut self, other: Self) -> Self {
+impl ConcurrentLoad {
+    fn merge(mut self, other: Self) -> Self {
         self.failed += other.failed;
         self.seconds += other.seconds;
         self.cpu += other.cpu;
@@ -172,7 +172,7 @@ impl Crowd {
         self.number() / self.seconds
     }
 
-    /// Of those that failed too: they cost as much.
+    /// CPU time per turn. Failed turns count: they cost as much.
     pub(super) fn cpu_each(&self) -> f64 {
         self.cpu / (self.number() + self.failures())
     }

@@ -1,20 +1,20 @@
-//! Our server and google-adk's, driven by the same client in the same run, in turns.
+//! Our server and google-adk's, measured alternately with the same client in the same run.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`mod@load`] | what is measured of both |
-//! | [`crowds`] | what is measured of ours alone |
-//! | [`sides`] | how each is started |
-//! | [`process`], [`wire`] | a server as a process; a client that costs little |
+//! | [`mod@load`] | what is measured of both servers |
+//! | [`stress`] | what is measured of our server only |
+//! | [`sides`] | how each server is started |
+//! | [`process`], [`wire`] | the process of a server; a client with little overhead |
 
-mod crowds;
 mod load;
 mod process;
 mod sides;
+mod stress;
 mod wire;
 
 use crate::{
-    Lab, Result,
+    BenchEnv, Result,
     figure::{Aim, Figure},
     measure::Samples,
     reference,
@@ -23,7 +23,7 @@ use load::{Effort, Run};
 use sides::Side;
 use tokio::runtime::{Builder, Runtime};
 
-/// Each server is started so often; they take turns in who goes first.
+/// Number of times that each server is started. The server that runs first alternates.
 const ROUNDS: usize = 2;
 const EVENTS: i64 = 5_000;
 const MILLION: i64 = 1_000_000;
@@ -31,14 +31,14 @@ const OURS: Effort = Effort { long_turns: 300 };
 const THEIRS: Effort = Effort { long_turns: 8 };
 
 /// Both servers under the same load.
-pub(crate) fn load(lab: &Lab) -> Result<Vec<Figure>> {
-    let (ours, runtime) = (ours(lab)?, client()?);
-    let theirs = reference::installed(lab).map(Side::Theirs);
+pub(crate) fn load(env: &BenchEnv) -> Result<Vec<Figure>> {
+    let (ours, runtime) = (ours(env)?, client()?);
+    let theirs = reference::installed(env).map(Side::Theirs);
     if theirs.is_none() {
-        reference::tell_how_to_install();
+        reference::print_install_hint();
     }
     let once = |side: &Side, effort: Effort| -> Result<Run> {
-        let home = lab.directory()?;
+        let home = env.directory()?;
         side.prepare(home.path(), EVENTS)?;
         runtime.block_on(async { load::run(&side.start(home.path()).await?, effort).await })
     };
@@ -54,51 +54,51 @@ pub(crate) fn load(lab: &Lab) -> Result<Vec<Figure>> {
             our_runs.push(once(&ours, OURS)?);
         }
     }
-    let ours = Run::all(our_runs).ok_or("nothing was measured")?;
+    let ours = Run::combine(our_runs).ok_or("nothing was measured")?;
     let mut figures = ours_alone(&ours);
-    if let Some(theirs) = Run::all(their_runs) {
+    if let Some(theirs) = Run::combine(their_runs) {
         figures.extend(compared(&ours, &theirs));
     }
     Ok(figures)
 }
 
-/// Ours with more than anybody else would be asked for.
-pub(crate) fn scale(lab: &Lab) -> Result<Vec<Figure>> {
-    let (ours, runtime) = (ours(lab)?, client()?);
+/// Our server under [`stress`].
+pub(crate) fn scale(env: &BenchEnv) -> Result<Vec<Figure>> {
+    let (ours, runtime) = (ours(env)?, client()?);
     let mut figures = Vec::new();
-    let home = lab.directory()?;
+    let home = env.directory()?;
     ours.prepare(home.path(), 0)?;
-    figures.extend(runtime.block_on(async { crowds::runs(&ours.start(home.path()).await?).await })?);
-    figures.extend(runtime.block_on(async { crowds::readers(&ours.start(home.path()).await?).await })?);
-    let home = lab.directory()?;
+    figures.extend(runtime.block_on(async { stress::runs(&ours.start(home.path()).await?).await })?);
+    figures.extend(runtime.block_on(async { stress::readers(&ours.start(home.path()).await?).await })?);
+    let home = env.directory()?;
     ours.prepare(home.path(), MILLION)?;
-    figures.extend(runtime.block_on(async { crowds::million(&ours.start(home.path()).await?).await })?);
+    figures.extend(runtime.block_on(async { stress::million(&ours.start(home.path()).await?).await })?);
     Ok(figures)
 }
 
-fn ours(lab: &Lab) -> Result<Side> {
-    let binary = lab.binary.clone();
-    Ok(Side::Ours(binary.ok_or("the server is measured by `cargo xtask bench`, which builds it")?))
+fn ours(env: &BenchEnv) -> Result<Side> {
+    let binary = env.binary.clone();
+    Ok(Side::Ours(binary.ok_or("no binary to measure; `cargo xtask bench` builds it and passes its path")?))
 }
 
-/// One thread: it leaves the other cores to the server.
+/// A single-threaded runtime, which leaves the other cores to the server.
 fn client() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
 fn ours_alone(ours: &Run) -> Vec<Figure> {
-    let latencies = ours.crowd.samples();
+    let latencies = ours.concurrent.samples();
     vec![
         Figure::new("server/start", ours.start, "ms").aim(Aim::AtMost(15.0)),
         Figure::new("server/idle", ours.idle, "MB").aim(Aim::AtMost(12.0)),
         Figure::new("server/peak", ours.peak, "MB"),
-        Figure::new("server/turns", ours.crowd.rate(), "turns/s"),
-        Figure::new("server/failed", ours.crowd.failures(), "turns").aim(Aim::AtMost(0.0)),
+        Figure::new("server/turns", ours.concurrent.rate(), "turns/s"),
+        Figure::new("server/failed", ours.concurrent.failures(), "turns").aim(Aim::AtMost(0.0)),
         Figure::new("server/p50", latencies.median(), "ms"),
         Figure::new("server/p99", latencies.percentile(99), "ms"),
-        // A sixth of what adk-server 2.3 took.
-        Figure::new("server/cpu", ours.crowd.cpu_each(), "ms").aim(Aim::AtMost(0.62)),
-        Figure::median("server/alone", &Samples::new(ours.alone.clone()), "ms"),
+        // A sixth of the CPU time of adk-server 2.3.
+        Figure::new("server/cpu", ours.concurrent.cpu_each(), "ms").aim(Aim::AtMost(0.62)),
+        Figure::median("server/alone", &Samples::new(ours.sequential.clone()), "ms"),
         Figure::new("server/new/cpu", ours.new, "ms"),
         Figure::new("server/5k/cpu", ours.long, "ms"),
         Figure::new("server/5k/to_new", ours.long / ours.new, "ratio").aim(Aim::AtMost(1.25)),
@@ -106,23 +106,23 @@ fn ours_alone(ours: &Run) -> Vec<Figure> {
 }
 
 fn compared(ours: &Run, theirs: &Run) -> Vec<Figure> {
-    let latencies = theirs.crowd.samples();
+    let latencies = theirs.concurrent.samples();
     let named = |what: &str| format!("server/google-adk/{what}");
     vec![
         Figure::new(named("start"), theirs.start, "ms"),
         Figure::new(named("idle"), theirs.idle, "MB"),
         Figure::new(named("peak"), theirs.peak, "MB"),
-        Figure::new(named("turns"), theirs.crowd.rate(), "turns/s"),
-        Figure::new(named("failed"), theirs.crowd.failures(), "turns"),
+        Figure::new(named("turns"), theirs.concurrent.rate(), "turns/s"),
+        Figure::new(named("failed"), theirs.concurrent.failures(), "turns"),
         Figure::new(named("p50"), latencies.median(), "ms"),
         Figure::new(named("p99"), latencies.percentile(99), "ms"),
-        Figure::new(named("cpu"), theirs.crowd.cpu_each(), "ms"),
-        Figure::median(named("alone"), &Samples::new(theirs.alone.clone()), "ms"),
+        Figure::new(named("cpu"), theirs.concurrent.cpu_each(), "ms"),
+        Figure::median(named("alone"), &Samples::new(theirs.sequential.clone()), "ms"),
         Figure::new(named("new/cpu"), theirs.new, "ms"),
         Figure::new(named("5k/cpu"), theirs.long, "ms"),
-        Figure::new("server/turns/ratio", ours.crowd.rate() / theirs.crowd.rate(), "times")
+        Figure::new("server/turns/ratio", ours.concurrent.rate() / theirs.concurrent.rate(), "times")
             .aim(Aim::AtLeast(100.0)),
-        Figure::new("server/cpu/ratio", theirs.crowd.cpu_each() / ours.crowd.cpu_each(), "times")
+        Figure::new("server/cpu/ratio", theirs.concurrent.cpu_each() / ours.concurrent.cpu_each(), "times")
             .aim(Aim::AtLeast(100.0)),
     ]
 }

@@ -1,4 +1,4 @@
-//! A server as a process of its own: started, waited for, looked at, ended.
+//! A server process: start, health check, CPU time and memory.
 
 use super::wire::Connection;
 use crate::{Result, measure::milliseconds};
@@ -10,26 +10,26 @@ use std::{
 };
 
 const STARTS_WITHIN: Duration = Duration::from_mins(2);
-/// How long Linux counts CPU time at once, everywhere.
+/// The unit of CPU time in `/proc`: 1/100 s on Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Ends with its value.
+/// A server process that is killed when it is dropped.
 pub(super) struct Process {
     child: Child,
     pub(super) address: SocketAddr,
-    /// From the first instruction to the first answer, in milliseconds.
+    /// Time from spawning the process to its first answer, in milliseconds.
     pub(super) start: f64,
 }
 
 impl Process {
-    /// Starts what `command` makes for a port, and waits until it says that it is well.
+    /// Spawns `command` on a free port and waits until `/health` succeeds.
     pub(super) async fn start(command: impl FnOnce(u16) -> Command) -> Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut command = command(port);
         let begun = Instant::now();
         let mut process = Self { child: command.spawn()?, address, start: 0.0 };
-        while healthy(address).await.is_err() {
+        while check_health(address).await.is_err() {
             if let Some(status) = process.child.try_wait()? {
                 return Err(format!("the server ended with {status}").into());
             }
@@ -42,27 +42,27 @@ impl Process {
         Ok(process)
     }
 
-    /// CPU that it has spent so far, in milliseconds.
+    /// CPU time so far, in milliseconds.
     pub(super) fn cpu(&self) -> Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name may have any characters; behind it come numbers.
+        // The name of the program may contain blanks and parentheses; only numbers follow it.
         let numbers = stat.rsplit(')').next().unwrap_or_default();
         let ticks = numbers.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
         let ticks = ticks.sum::<std::result::Result<u32, _>>()?;
         Ok(milliseconds(TICK * ticks))
     }
 
-    /// Memory that it holds, in megabytes.
+    /// Resident memory, in megabytes.
     pub(super) fn memory(&self) -> Result<f64> {
         self.status("VmRSS:")
     }
 
-    /// The most that it has held since it began, or since the last [`forget_peak`](Self::forget_peak).
+    /// Peak resident memory since the start or the last [`reset_peak`](Self::reset_peak), in megabytes.
     pub(super) fn peak(&self) -> Result<f64> {
         self.status("VmHWM:")
     }
 
-    pub(super) fn forget_peak(&self) -> Result<()> {
+    pub(super) fn reset_peak(&self) -> Result<()> {
         Ok(fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")?)
     }
 
@@ -81,7 +81,7 @@ impl Drop for Process {
     }
 }
 
-async fn healthy(address: SocketAddr) -> Result<()> {
+async fn check_health(address: SocketAddr) -> Result<()> {
     let mut connection = Connection::open(address).await?;
-    connection.ask("GET", "/health", None).await?.well().map(drop)
+    connection.request("GET", "/health", None).await?.success().map(drop)
 }

@@ -1,4 +1,4 @@
-//! The two servers, each with an agent whose model answers at once and with a session of many events.
+//! The two servers, each with an instant model and a session of many events.
 
 use super::{
     process::Process,
@@ -14,7 +14,7 @@ use std::{
 const USER: &str = "u";
 const LONG: &str = "long";
 
-/// The session that has had many events, of 200 bytes each.
+/// The session with many events of 200 bytes each.
 pub(super) fn long() -> Session {
     Session::new(USER, LONG)
 }
@@ -25,20 +25,20 @@ rules:
     reply: [{text: beginning}, hang]
   - reply: [{text: 'Sunny, with a light wind from the west, and no rain before the evening.'}]
 ";
-/// More connections than usual, for the readers.
+/// The readers need more connections than the default allows.
 const CONFIG: &str = "discover = false\n[server]\nmax_connections = 12000\n";
-/// Of the name that the history has: what another agent said would be retold at each turn.
+/// The agent has the author name of the stored events: events of another agent would be converted to notes at every turn.
 const AGENT: &str = "name: bench\nmodel: scripted/script.yaml\ninstruction: Be fast.\n";
 
-/// What one side's server is started from.
+/// One of the two servers.
 pub(super) enum Side {
     Ours(PathBuf),
-    /// With the Python that has google-adk.
+    /// The Python with google-adk.
     Theirs(PathBuf),
 }
 
 impl Side {
-    /// Makes what its server needs below `home`: the agent, and a database with a session of so many events.
+    /// Creates in `home` the agent, and a database with a session of `events` events.
     pub(super) fn prepare(&self, home: &Path, events: i64) -> Result<()> {
         match self {
             Self::Ours(_) => ours(home, events),
@@ -69,7 +69,7 @@ fn serve(binary: &Path, home: &Path, port: u16) -> Command {
     let mut serve = Command::new(binary);
     serve.args(["serve", "--no-auth", "--port", &port.to_string()]);
     serve.current_dir(home).env("LANGO_HOME", home);
-    quietly(serve, home)
+    with_log_file(serve, home)
 }
 
 fn theirs(python: &Path, home: &Path, events: i64) -> Result<()> {
@@ -89,15 +89,15 @@ fn api_server(python: &Path, home: &Path, port: u16) -> Command {
     serve.args(["--session_service_uri", &database(home)]);
     serve.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/google-adk/agents"));
     serve.env("PYTHONDONTWRITEBYTECODE", "1").env("HOME", home).current_dir(home);
-    quietly(serve, home)
+    with_log_file(serve, home)
 }
 
 fn database(home: &Path) -> String {
     format!("sqlite+aiosqlite:///{}", home.join("adk.db").display())
 }
 
-/// What it says goes to a file: nobody has to read it, and it does not wait.
-fn quietly(mut command: Command, home: &Path) -> Command {
+/// Redirects the output to a file, so that the server never blocks on a full pipe.
+fn with_log_file(mut command: Command, home: &Path) -> Command {
     let log = File::create(home.join("server.log"));
     let out = |log: &std::io::Result<File>| {
         log.as_ref().ok().and_then(|file| file.try_clone().ok()).map_or_else(Stdio::null, Stdio::from)

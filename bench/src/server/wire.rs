@@ -1,4 +1,4 @@
-//! A client that costs little: HTTP by hand on one connection that is kept.
+//! An HTTP client with little overhead: one keep-alive connection, no library.
 
 use crate::Result;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub(super) struct HttpAnswer {
     pub(super) body: Vec<u8>,
 }
 
-/// What the head of an answer says of its body.
+/// The framing of a body, from the head of the response.
 enum Length {
     Known(usize),
     Chunked,
@@ -58,7 +58,12 @@ impl Connection {
         Ok(Self { address, stream: BufReader::with_capacity(1024, stream) })
     }
 
-    pub(super) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<HttpAnswer> {
+    pub(super) async fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<HttpAnswer> {
         let (status, length) = self.begin(method, path, body).await?;
         let mut answer = HttpAnswer { status, body: Vec::new() };
         match length {
@@ -71,11 +76,11 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Reads a body of any length and keeps nothing of it; answers with how long it was.
-    pub(super) async fn measure(&mut self, path: &str) -> Result<usize> {
+    /// Reads and discards a chunked body, and returns its length.
+    pub(super) async fn body_length(&mut self, path: &str) -> Result<usize> {
         let (status, length) = self.begin("GET", path, None).await?;
         let (Length::Chunked, 200) = (length, status) else {
-            return Err(format!("{path} is answered with {status}, and not in pieces").into());
+            return Err(format!("{path} answered {status}, or without chunked encoding").into());
         };
         let (mut total, mut piece) = (0, Vec::new());
         while self.chunk(&mut piece).await? {
@@ -85,11 +90,11 @@ impl Connection {
         Ok(total)
     }
 
-    /// Asks for a stream of events and reads its head; what follows is left where it is.
-    pub(super) async fn listen(&mut self, path: &str) -> Result<()> {
+    /// Requests an event stream and reads only the head of the response.
+    pub(super) async fn open_stream(&mut self, path: &str) -> Result<()> {
         match self.begin("GET", path, None).await?.0 {
             200 => Ok(()),
-            status => Err(format!("{path} is answered with {status}").into()),
+            status => Err(format!("{path} answered {status}").into()),
         }
     }
 
@@ -118,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// One more piece of a body; `false` for the last one, which is empty.
+    /// Appends the next chunk of a body; returns `false` for the last chunk, which is empty.
     async fn chunk(&mut self, body: &mut Vec<u8>) -> Result<bool> {
         let length = usize::from_str_radix(self.line().await?.trim(), 16)?;
         let before = body.len();
@@ -131,31 +136,31 @@ impl Connection {
     async fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).await? == 0 {
-            return Err("the server hung up".into());
+            return Err("the server closed the connection".into());
         }
         line.truncate(line.trim_end().len());
         Ok(line)
     }
 
-    pub(super) async fn make(&mut self, session: &Session) -> Result<()> {
+    pub(super) async fn create_session(&mut self, session: &Session) -> Result<()> {
         let path = format!("/apps/{APP}/users/{}/sessions", session.user);
-        self.ask("POST", &path, Some(&json!({"sessionId": session.id}))).await?.well().map(drop)
+        self.request("POST", &path, Some(&json!({"sessionId": session.id}))).await?.success().map(drop)
     }
 
-    /// One message and all that comes of it.
+    /// Sends one message and reads the events of its run.
     pub(super) async fn turn(&mut self, session: &Session) -> Result<()> {
         let message = session.message("What is the weather like in Paris?");
-        let answer = self.ask("POST", "/run_sse", Some(&message)).await?;
-        let said = answer.well()?;
-        if said.contains("\"error\"") || !said.contains("no rain before the evening") {
-            return Err(format!("the answer is {said}").into());
+        let answer = self.request("POST", "/run_sse", Some(&message)).await?;
+        let events = answer.success()?;
+        if events.contains("\"error\"") || !events.contains("no rain before the evening") {
+            return Err(format!("the answer is {events}").into());
         }
         Ok(())
     }
 }
 
 impl HttpAnswer {
-    pub(super) fn well(self) -> Result<String> {
+    pub(super) fn success(self) -> Result<String> {
         let body = String::from_utf8(self.body)?;
         if self.status < 300 { Ok(body) } else { Err(format!("{}: {body}", self.status).into()) }
     }

@@ -7,11 +7,13 @@ use crate::{
     pending::REQUEST_CONFIRMATION,
     tool::{Tool, Toolset},
 };
+use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fmt, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 /// The part of the history in an agent's requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum IncludeContents {
     #[default]
     Default,

@@ -114,6 +114,14 @@ impl Part {
         if let Data::FunctionCall(call) = &self.data { Some(call) } else { None }
     }
 
+    /// Whether the part has a function call, also beside other data.
+    pub fn carries_call(&self) -> bool {
+        let is_call = |(name, value): (&String, &Value)| {
+            matches!(name.as_str(), "functionCall" | "function_call") && !value.is_null()
+        };
+        self.call().is_some() || self.extra.iter().any(is_call)
+    }
+
     pub fn response(&self) -> Option<&FunctionResponse> {
         if let Data::FunctionResponse(response) = &self.data { Some(response) } else { None }
     }

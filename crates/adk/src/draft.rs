@@ -1,4 +1,5 @@
-//! The draft of an answer: streamed text that is not in the log yet.
+//! The draft of an answer: the partial answer that was streamed and is not in the log yet. If the answer is interrupted, the
+//! draft becomes an event with `interrupted: true`.
 
 use crate::{
     content::{Content, Part},

@@ -2,6 +2,7 @@
 
 use crate::{
     notes::{AGENT_NOT_FOUND, INTERRUPTED_CALL},
+    recipe::SentRequest,
     session::SessionKey,
 };
 use failpoint::InjectedFault;
@@ -32,6 +33,9 @@ pub enum RunError {
     NothingNew { tool: String, times: u32 },
     #[error("there is no session {0}")]
     SessionNotFound(SessionKey),
+    /// ADK's text.
+    #[error("User message cannot contain function calls.")]
+    CallInMessage,
     #[error("no call with the id {id} in this session waits for a response")]
     UnknownCall { id: String },
     #[error(
@@ -68,6 +72,7 @@ impl RunError {
             Self::AgentNotFound { .. }
             | Self::TransferLoop { .. }
             | Self::SessionNotFound(_)
+            | Self::CallInMessage
             | Self::UnknownCall { .. }
             | Self::Cancelled
             | Self::Service(_)
@@ -89,13 +94,15 @@ pub struct LlmError {
     /// ADK's `errorCode`.
     pub code: String,
     pub message: String,
+    /// The request that failed, if one was sent.
+    pub sent: Option<Box<SentRequest>>,
     #[source]
     pub source: Option<BoxError>,
 }
 
 impl LlmError {
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), source: None }
+        Self { code: code.into(), message: message.into(), sent: None, source: None }
     }
 }
 
@@ -113,6 +120,8 @@ pub enum ServiceError {
     NotFound(SessionKey),
     #[error("session {0} exists already")]
     Exists(SessionKey),
+    #[error("user {user} has the maximum of {quota} sessions; delete sessions to create new ones")]
+    QuotaReached { user: String, quota: u64 },
     #[error("session {0} was modified concurrently")]
     Stale(SessionKey),
     #[error("an event of session {key} cannot be stored: {message}")]

@@ -11,6 +11,7 @@
 //! | [`notes`] | the kernel's own texts in requests and in the log |
 //! | [`runner`] | one turn, from a message to its last event |
 //! | [`draft`] | emitted text of an answer that is not in the log yet, flush before exit |
+//! | [`recipe`] | how the request of a model call was built, to rebuild it from the log |
 //! | [`progress`] | progress of running calls |
 //! | [`limits`] | limits of a run and its usage, detection of repeated calls |
 //! | [`trace`] | spans, as in OpenTelemetry |
@@ -31,6 +32,7 @@ pub mod model;
 pub mod notes;
 pub mod pending;
 pub mod progress;
+pub mod recipe;
 pub mod runner;
 pub mod session;
 pub mod state;

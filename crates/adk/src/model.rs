@@ -5,6 +5,7 @@ use crate::{
     error::LlmError,
     event::{Event, UsageMetadata},
     notes::Note,
+    recipe::SentRequest,
 };
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,11 @@ pub type LlmStream = BoxStream<'static, Result<LlmResponse, LlmError>>;
 pub trait Llm: Send + Sync {
     fn name(&self) -> &str;
     fn generate(&self, request: LlmRequest, stream: bool) -> LlmStream;
+
+    /// The body of a request that was sent as `sent` says; `None` if it cannot be encoded again.
+    fn encode(&self, _request: &LlmRequest, _sent: &SentRequest) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,4 +127,6 @@ pub struct LlmResponse {
     pub model_version: Option<String>,
     /// Copied to the event. A partial response may carry nothing else, e.g. the status of a retry.
     pub custom_metadata: Option<Map<String, Value>>,
+    /// The request that the model answered. Set in the final response.
+    pub sent: Option<Box<SentRequest>>,
 }

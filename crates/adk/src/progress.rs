@@ -1,11 +1,12 @@
 //! Progress of running calls for live clients. Best effort: never stored, and it never delays a call.
 
 use crate::event::Event;
+use lock::LockExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{
     convert::Infallible,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -54,7 +55,7 @@ struct CallLine {
 
 impl ProgressBoard {
     fn lines(&self) -> MutexGuard<'_, Vec<CallLine>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.locked()
     }
 
     pub(crate) fn push(&self, call_id: &str, tool: &str, text: &str) {

@@ -2,7 +2,7 @@
 
 use crate::{
     agent::AgentTree,
-    content::Content,
+    content::{Content, Part},
     draft::DraftFlush,
     error::RunError,
     event::{Event, mint_invocation_id},
@@ -80,6 +80,8 @@ pub enum Input {
 pub struct RunRequest {
     pub key: SessionKey,
     pub input: Input,
+    /// The id of the new invocation; `None` for a generated one. A response to a call belongs to the invocation of the call.
+    pub invocation_id: Option<String>,
     /// Continues the invocation at the end of the log, with its usage so far.
     pub continue_run: bool,
     pub state_delta: Map<String, Value>,
@@ -94,11 +96,22 @@ impl RunRequest {
         Self {
             key,
             input: Input::Message(content),
+            invocation_id: None,
             continue_run: false,
             state_delta: Map::new(),
             message_metadata: Map::new(),
             config: RunConfig::default(),
             cancel: CancellationToken::new(),
+        }
+    }
+
+    /// Refuses a message with function calls: only models call tools.
+    pub fn check_input(&self) -> Result<(), RunError> {
+        match &self.input {
+            Input::Message(content) if content.parts.iter().any(Part::carries_call) => {
+                Err(RunError::CallInMessage)
+            }
+            Input::Message(_) | Input::Again | Input::Resume => Ok(()),
         }
     }
 }
@@ -129,7 +142,7 @@ impl<S: SessionService> Runner<S> {
 
     /// Loads the session for a turn. Stores nothing.
     async fn load<'a>(&'a self, request: &RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
-        let RunRequest { key, input, config, cancel, .. } = request;
+        let RunRequest { key, input, config, cancel, invocation_id, .. } = request;
         let session = self.sessions.get(key).await?.ok_or_else(|| RunError::SessionNotFound(key.clone()))?;
         Ok(Turn {
             runner: self,
@@ -138,7 +151,7 @@ impl<S: SessionService> Runner<S> {
             config: config.clone(),
             cancel: cancel.clone(),
             out,
-            invocation: mint_invocation_id(),
+            invocation: invocation_id.clone().unwrap_or_else(mint_invocation_id),
             again: *input == Input::Again,
         })
     }
@@ -161,6 +174,7 @@ impl<S: TurnService> Runner<S> {
 
     /// Loads the session, settles open work, and stores the message.
     async fn begin<'a>(&'a self, request: RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
+        request.check_input()?;
         let mut turn = self.load(&request, out).await?;
         let RunRequest { input, continue_run, state_delta, message_metadata: metadata, .. } = request;
         let (content, resumes) = match input {

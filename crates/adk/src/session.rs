@@ -5,33 +5,13 @@ use crate::{
     error::ServiceError,
     event::Event,
     pending::PendingWork,
+    recipe::CallRecipe,
 };
 use serde_json::{Map, Value};
 use shared_text::SharedText;
-use std::{fmt, future::Future, sync::Arc};
+use std::{future::Future, sync::Arc};
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SessionKey {
-    pub app_name: String,
-    pub user_id: String,
-    pub session_id: String,
-}
-
-impl SessionKey {
-    pub fn new(
-        app_name: impl Into<String>,
-        user_id: impl Into<String>,
-        session_id: impl Into<String>,
-    ) -> Self {
-        Self { app_name: app_name.into(), user_id: user_id.into(), session_id: session_id.into() }
-    }
-}
-
-impl fmt::Display for SessionKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.app_name, self.user_id, self.session_id)
-    }
-}
+pub use session_key::SessionKey;
 
 /// A session in memory. Its events may be the tail of a longer log; [`PendingWork`] covers the rest.
 pub trait Session: Send + Sync {
@@ -51,27 +31,34 @@ pub trait Session: Send + Sync {
 pub struct LogEntry {
     pub event: Event,
     pub effect: RunEffect,
+    /// How the request was built that the event is the answer to.
+    pub recipe: Option<Box<CallRecipe>>,
 }
 
 impl LogEntry {
     pub fn continues(event: Event) -> Self {
-        Self { event, effect: RunEffect::Continues }
+        Self { event, effect: RunEffect::Continues, recipe: None }
     }
 
     /// An event that settles what an earlier run left open.
     pub fn settles(event: Event) -> Self {
-        Self { event, effect: RunEffect::Settles }
+        Self { event, effect: RunEffect::Settles, recipe: None }
     }
 
     pub fn ends(event: Event, end: RunEnd) -> Self {
-        Self { event, effect: RunEffect::Ends(end) }
+        Self { event, effect: RunEffect::Ends(end), recipe: None }
+    }
+
+    #[must_use]
+    pub(crate) fn with_recipe(self, recipe: Option<Box<CallRecipe>>) -> Self {
+        Self { recipe, ..self }
     }
 }
 
 /// The log decides whether the run ends.
 impl From<Event> for LogEntry {
     fn from(event: Event) -> Self {
-        Self { event, effect: RunEffect::ByLog }
+        Self { event, effect: RunEffect::ByLog, recipe: None }
     }
 }
 

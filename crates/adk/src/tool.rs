@@ -9,10 +9,11 @@ use crate::{
     session::{ArtifactService, SessionKey},
 };
 use futures::future::BoxFuture;
+use lock::LockExt;
 use serde_json::{Map, Value};
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -79,13 +80,13 @@ pub struct ToolContext {
 impl ToolContext {
     /// A state value as this call sees it, its own changes included.
     pub fn state(&self, key: &str) -> Option<Value> {
-        let actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        let actions = self.actions.locked();
         actions.state_delta.get(key).or_else(|| self.state.get(key)).cloned()
     }
 
     /// Changes the state; committed with the call's response.
     pub fn set_state(&self, key: impl Into<String>, value: Value) {
-        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut actions = self.actions.locked();
         actions.state_delta.insert(key.into(), value);
     }
 
@@ -104,13 +105,13 @@ impl ToolContext {
 
     pub async fn save_artifact(&self, name: &str, part: Part) -> Result<u64, ServiceError> {
         let version = self.artifacts.save(&self.session, name, part).await?;
-        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut actions = self.actions.locked();
         actions.artifact_delta.insert(name.to_owned(), Value::from(version));
         Ok(version)
     }
 
     pub(crate) fn take_actions(&self) -> EventActions {
-        std::mem::take(&mut *self.actions.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.actions.locked())
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::{
     fmt,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Receives finished spans. It must not block.
@@ -15,6 +15,18 @@ pub trait SpanSink: Send + Sync {
 
     /// Whether spans may contain messages, arguments and results.
     fn accepts_content(&self) -> bool;
+
+    /// Receives the duration of an operation that has no span.
+    fn measure(&self, operation: MeasuredOperation, time: Duration);
+}
+
+/// An operation that is too frequent or too small for a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeasuredOperation {
+    /// From the arrival of a message until its run starts.
+    QueueWait,
+    /// A commit to the session store, retries included.
+    Append,
 }
 
 /// A finished or running span.
@@ -33,6 +45,8 @@ pub struct Span {
     pub attributes: Map<String, Value>,
     /// The error type, if the operation failed.
     pub error: Option<String>,
+    /// Of a model call: the time until the first piece of the answer. Not an attribute.
+    pub first_token: Option<Duration>,
     /// The session that the span belongs to. Not an attribute.
     pub session: Option<Arc<SessionKey>>,
 }
@@ -82,6 +96,13 @@ impl Trace {
         self.0.is_some()
     }
 
+    /// Reports the duration of an operation without a span.
+    pub fn measure(&self, operation: MeasuredOperation, time: Duration) {
+        if let Some(context) = &self.0 {
+            context.sink.measure(operation, time);
+        }
+    }
+
     /// Starts a span. `name` is only called if the trace is on.
     pub fn begin(&self, kind: SpanKind, name: impl FnOnce() -> String) -> ActiveSpan {
         ActiveSpan(self.0.as_ref().map(|context| {
@@ -98,6 +119,7 @@ impl Trace {
                 end: 0,
                 attributes: Map::new(),
                 error: None,
+                first_token: None,
                 session,
             };
             Box::new((sink, span))
@@ -146,6 +168,13 @@ impl ActiveSpan {
         self.set("error.type", kind);
         if let Some((_, span)) = self.0.as_deref_mut() {
             span.error = Some(kind.to_owned());
+        }
+    }
+
+    /// Sets the time until the first piece of the answer.
+    pub fn set_first_token(&mut self, time: Option<Duration>) {
+        if let Some((_, span)) = self.0.as_deref_mut() {
+            span.first_token = time;
         }
     }
 

@@ -11,6 +11,7 @@
 //! | `run_corrected` | one retry if the model named an unknown agent |
 
 pub mod collect;
+pub mod inspect;
 mod orphans;
 mod start;
 mod turn;
@@ -34,9 +35,10 @@ use adk::{
     event::Event,
     limits::RunLimits,
     runner::{EventSink, Input, RunConfig, RunRequest, Runner},
-    session::{SessionKey, SessionService},
+    session::{Session, SessionKey, SessionService},
     trace::Trace,
 };
+use lock::LockExt;
 use session::{RunStatus, Store};
 use std::{
     fmt,
@@ -133,7 +135,7 @@ impl Agent {
     /// Runs one turn and returns the text of the answer. Waits while earlier messages of the session are in progress.
     pub async fn run_and_collect(&self, request: RunRequest) -> Result<String, RunError> {
         let collector = Mutex::new(AnswerCollector::default());
-        let collect = |event: &Event| collector.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        let collect = |event: &Event| collector.locked().push(event);
         self.run(request, &collect).await?;
         Ok(collector.into_inner().unwrap_or_else(PoisonError::into_inner).into_text())
     }
@@ -141,7 +143,7 @@ impl Agent {
     /// Runs one turn. Waits while earlier messages of the session are in progress. Events reach `out` as they happen.
     pub async fn run(&self, request: RunRequest, out: EventSink<'_>) -> Result<(), RunError> {
         let id = self.answered_run(&request).await?;
-        let name = id.map_or_else(RunName::fresh, |id| RunName { id, request_key: None });
+        let name = id.map_or_else(|| RunName::fresh(requested_id(&request)), RunName::existing);
         let arrival = self.arrive(&request, name)?;
         self.run_arrived(arrival, request, out).await
     }
@@ -160,11 +162,25 @@ impl Agent {
         Ok(run.filter(|run| run.status == RunStatus::Waiting).map(|run| run.id))
     }
 
-    /// Registers a message. Later arrivals in its session are accepted after it.
+    /// Whether the end of the log has events of this invocation. The events of an imported session belong to no run.
+    pub(crate) async fn has_invocation(&self, key: &SessionKey, id: &str) -> Result<bool, RunError> {
+        let session = self.sessions.get(key).await?;
+        Ok(session.is_some_and(|session| session.events().iter().any(|event| event.invocation_id == id)))
+    }
+
+    /// Registers a message. Later arrivals in its session are accepted after it. Refuses a message with function calls before
+    /// anything is stored.
     pub(crate) fn arrive(&self, request: &RunRequest, name: RunName) -> Result<Arrival, RunError> {
+        request.check_input()?;
         let arrival = self.turns.arrive(&request.key, name);
         Ok(arrival.map_err(|error| service_error(error, &request.key))?)
     }
+}
+
+/// The id that the request chose for its run. A response to a call continues the invocation of that call, whatever id is given.
+pub(crate) fn requested_id(request: &RunRequest) -> Option<&str> {
+    let responds = matches!(&request.input, Input::Message(content) if content.responses().next().is_some());
+    request.invocation_id.as_deref().filter(|_| !responds)
 }
 
 impl fmt::Debug for Agent {

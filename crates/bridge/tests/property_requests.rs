@@ -83,7 +83,7 @@ fn request_of_any_stored_log_is_legal_and_fits() {
         let key = SessionKey::new("app", "user", adk::event::mint_id());
         let session = runtime.block_on(async {
             service.create(key.clone(), serde_json::Map::new()).await.unwrap();
-            let stored_key = session::SessionKey::new(&key.app_name, &key.user_id, &key.session_id);
+            let stored_key = key.clone();
             for row in &log.rows {
                 let id = format!("{}-{}", row.seq.0, row.message.id);
                 let message = session::SessionMessage { id, ..row.message.clone() };

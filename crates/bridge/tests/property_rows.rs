@@ -95,8 +95,8 @@ async fn round_trip(service: &SessionServiceAdapter, events: Vec<Event>) -> Resu
         assert_same(&shown, &event)?;
         expected.extend((!event.is_state_only()).then_some(event));
     }
-    let key = session::SessionKey::new(&key.app_name, &key.user_id, &key.session_id);
-    let page = PageRequest { after: Seq::START, limit: 100 };
+    let key = key.clone();
+    let page = PageRequest { after: Seq::START, limit: 100, max_bytes: usize::MAX };
     let rows = service.store().read(&key, page).await.unwrap();
     prop_assert_eq!(rows.len(), expected.len());
     let mut restorer = Restorer::new("root");

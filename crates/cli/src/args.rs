@@ -1,4 +1,4 @@
-//! What people type.
+//! The command line arguments.
 
 use crate::remote::Address;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -8,23 +8,23 @@ use std::{net::IpAddr, path::PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  lango chat                             talk, offline and without a key to begin with
-  lango run \"what is in README.md?\"      one message, one answer
-  lango run --continue \"and in src?\"     go on with that conversation
+  lango chat                             start a chat; works offline and without an API key
+  lango run \"what is in README.md?\"      send one message and print the answer
+  lango run --continue \"and in src?\"     continue that session
 
-Conversations are kept in $LANGO_HOME, by default ~/.lango.";
+Sessions are stored in $LANGO_HOME, by default ~/.lango.";
 
 /// Runs LLM agents, and never loses or garbles a conversation.
 #[derive(Debug, Parser)]
 #[command(name = "lango", version, max_term_width = 100, disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(crate) struct CliArgs {
     #[command(flatten)]
-    pub(crate) place: LocationArgs,
+    pub(crate) location: LocationArgs,
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }
 
-/// Where the configuration is.
+/// The location of the configuration.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct LocationArgs {
     /// The configuration file [default: lango.toml here, else in the data directory]
@@ -34,23 +34,23 @@ pub(crate) struct LocationArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// Talk with an agent
+    /// Chat with an agent
     Chat(ChatArgs),
     /// Send one message and print the answer
     Run(RunArgs),
-    /// Look at stored conversations
+    /// List, show and import sessions
     Sessions(SessionsArgs),
-    /// List the models that can be asked
+    /// List the available models
     Models(ModelsArgs),
-    /// Say what is missing, with the fix
+    /// Check the setup and report problems with their fixes
     Doctor(DoctorArgs),
-    /// Serve the agents to programs and browsers, with ADK's REST API
+    /// Serve the agents over HTTP, with ADK's REST API
     Serve(ServeArgs),
-    /// Give others tokens for the server, and take them back
+    /// Add, list and revoke access tokens for the server
     Token(TokenArgs),
-    /// List the tools of an agent: where they come from, what they can do, and whether they ask
+    /// List the tools of an agent with their origin, safety, effect and approval
     Tools(ToolsArgs),
-    /// Look at what tools may always do, and take it back
+    /// List and revoke stored approval rules
     Rules(RulesArgs),
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct ToolsArgs {
     /// Print each tool as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Let the MCP servers of this directory's .mcp.json start, as long as it stays as it is now
+    /// Approve the MCP servers in this directory's .mcp.json until the file changes
     #[arg(long)]
     pub(crate) approve: bool,
 }
@@ -75,24 +75,24 @@ pub(crate) struct RulesArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesCommand {
-    /// List what was allowed for good
+    /// List the stored approval rules
     List {
         /// Print each rule as one line of JSON
         #[arg(long)]
         json: bool,
     },
-    /// Take a rule back: such calls ask again, also in a program that is running
+    /// Revoke a rule: matching calls ask again, also in running processes
     Revoke {
-        /// Its id, as the list shows it
+        /// The rule's id, as in the list
         id: String,
     },
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelsArgs {
-    /// Of this provider only
+    /// List the models of this provider only
     pub(crate) provider: Option<String>,
-    /// List all that each provider offers
+    /// List all models of each provider
     #[arg(long)]
     pub(crate) all: bool,
     /// Print each provider as one line of JSON
@@ -112,28 +112,28 @@ pub(crate) struct ServeArgs {
     /// The address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
-    /// The port; 0 takes any that is free
+    /// The port; 0 selects a free one
     #[arg(long, value_name = "NUMBER", default_value_t = 18789)]
     pub(crate) port: u16,
-    /// Let every program of this machine in without a token
+    /// Accept requests from this machine without a token
     #[arg(long)]
     pub(crate) no_auth: bool,
-    /// The certificates for TLS, the server's own first
+    /// PEM file with the certificate chain for TLS, the server's own certificate first
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The private key of the first certificate
+    /// PEM file with the private key of the first certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// A name that the server goes by, besides this machine's own
+    /// A host name to accept, besides those of this machine
     #[arg(long = "allow-host", value_name = "NAME", value_parser = host)]
     pub(crate) allowed_hosts: Vec<HostPort>,
     /// ADK's web page: the folder `google/adk/cli/browser` of an installed google-adk
     #[arg(long, value_name = "PATH")]
     pub(crate) dev_ui: Option<PathBuf>,
-    /// How many seconds runs may go on when the server is told to stop; what is not done then goes on at the next start
+    /// Seconds that runs may take to finish after a stop signal; unfinished runs continue at the next start
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) grace: u64,
-    /// Write a line for every request to standard error
+    /// Log each request to standard error
     #[arg(long)]
     pub(crate) log: bool,
 }
@@ -146,29 +146,29 @@ pub(crate) struct TokenArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it, this once
+    /// Create a token and print it once
     Add(TokenAdd),
-    /// List tokens by name
+    /// List the tokens
     List,
-    /// Make a token worthless, also for a server that is running
+    /// Revoke a token, also for a running server
     Revoke {
-        /// Its name
+        /// The name of the token
         name: String,
     },
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TokenAdd {
-    /// A name to know it by
+    /// A name for the token
     #[arg(value_parser = token_name)]
     pub(crate) name: String,
-    /// The user whose sessions it opens
+    /// The user that the token authenticates
     #[arg(long, value_parser = token_name, required_unless_present = "admin")]
     pub(crate) user: Option<String>,
-    /// Let it change what all users share, and without --user be any user
+    /// Grant administrator rights; without --user, the token may act as any user
     #[arg(long)]
     pub(crate) admin: bool,
-    /// How long it is good, such as 90d or 12h [default: until it is revoked]
+    /// Lifetime of the token, such as 90d or 12h [default: until it is revoked]
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<String>,
 }
@@ -176,8 +176,8 @@ pub(crate) struct TokenAdd {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
-    pub(crate) talk: ConversationArgs,
-    /// Talk to a server's agent instead, which goes on if you leave; this machine's if no address is given
+    pub(crate) conversation: ConversationArgs,
+    /// Chat with an agent of a server, whose runs continue if you disconnect; without URL, the server of this machine
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:18789",
           conflicts_with_all = ["model", "reasoning"])]
     pub(crate) server: Option<Address>,
@@ -185,11 +185,11 @@ pub(crate) struct ChatArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// The message; read from standard input if it is left out or `-`
+    /// The message; read from standard input if it is omitted or `-`
     pub(crate) message: Option<String>,
     #[command(flatten)]
-    pub(crate) talk: ConversationArgs,
-    /// A file that goes along: an image, a PDF, audio or text; any number of them
+    pub(crate) conversation: ConversationArgs,
+    /// A file to attach: an image, a PDF, audio or text; may be repeated
     #[arg(long = "file", short, value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
     /// Print every event as one line of JSON
@@ -197,19 +197,19 @@ pub(crate) struct RunArgs {
     pub(crate) json: bool,
 }
 
-/// With whom, and where it goes on.
+/// The agent, its model and the session.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ConversationArgs {
-    /// Go on with this session, or begin it under this name
+    /// Continue this session, or create it
     #[arg(long, short, value_name = "ID", value_parser = session_id)]
     pub(crate) session: Option<String>,
-    /// Go on with the session that was used last
+    /// Continue the most recent session
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
     pub(crate) last: bool,
     /// The model, as provider/model; `lango models` lists them
     #[arg(long, short, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// How hard the model thinks first: off, minimal, low, medium, high, or a number of tokens
+    /// Reasoning effort: off, minimal, low, medium, high, or a number of tokens
     #[arg(long, value_name = "EFFORT", value_parser = reasoning)]
     pub(crate) reasoning: Option<Reasoning>,
     /// The agent: a folder below agents/
@@ -217,7 +217,7 @@ pub(crate) struct ConversationArgs {
     pub(crate) app: Option<String>,
 }
 
-/// How hard a model thinks before it answers.
+/// The reasoning effort of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reasoning {
     Tokens(u32),
@@ -225,7 +225,7 @@ pub(crate) enum Reasoning {
 }
 
 impl Reasoning {
-    /// In ADK's words.
+    /// The effort as ADK's `thinkingConfig`.
     pub(crate) fn as_thinking_config(self) -> Value {
         match self {
             Self::Tokens(tokens) => json!({"thinkingBudget": tokens}),
@@ -241,7 +241,7 @@ fn reasoning(text: &str) -> Result<Reasoning, String> {
         (_, Ok(tokens)) => Ok(Reasoning::Tokens(tokens)),
         _ => match levels.into_iter().find(|level| *level == text) {
             Some(level) => Ok(Reasoning::Level(level)),
-            None => Err(format!("it is off, {}, or a number of tokens", levels.join(", "))),
+            None => Err(format!("expected off, {}, or a number of tokens", levels.join(", "))),
         },
     }
 }
@@ -254,15 +254,15 @@ pub(crate) struct SessionsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List sessions, the last used first
+    /// List sessions, most recent first
     List {
-        /// How many
+        /// Maximum number of sessions
         #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
         limit: u16,
     },
-    /// Show a conversation
+    /// Print a session
     Show(ShowArgs),
-    /// Bring the conversations of another program along; a second time, only what is new
+    /// Import the sessions of another program; a repeated import adds only new messages
     Import(ImportArgs),
 }
 
@@ -271,9 +271,9 @@ pub(crate) struct ImportArgs {
     /// The program that wrote the file
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) from: ImportSource,
-    /// Its database; it is only read
+    /// The program's database; it is only read
     pub(crate) file: PathBuf,
-    /// The agent that goes on with them
+    /// The agent that the sessions are imported for
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
 }
@@ -288,13 +288,13 @@ pub(crate) enum ImportSource {
 pub(crate) struct ShowArgs {
     /// The session's id
     pub(crate) id: String,
-    /// The agent that the session belongs to, where two have one of that id
+    /// The agent of the session, if several agents have a session with this id
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
     /// Print each event as one line of JSON
     #[arg(long, conflicts_with = "request")]
     pub(crate) json: bool,
-    /// Print the request that a provider would get if the session went on now
+    /// Print the request that a provider would receive if the session continued now
     #[arg(long = "as", value_name = "PROVIDER")]
     pub(crate) request: Option<WireFormat>,
 }
@@ -304,19 +304,21 @@ fn host(text: &str) -> Result<HostPort, &'static str> {
 }
 
 fn token_name(text: &str) -> Result<String, &'static str> {
-    let odd = text.trim() != text || text.is_empty() || text.chars().any(char::is_control);
-    if odd {
-        Err("it is empty, has spaces around it or control characters in it")
+    let is_invalid = text.trim() != text || text.is_empty() || text.chars().any(char::is_control);
+    if is_invalid {
+        Err("it must not be empty, begin or end with spaces, or contain control characters")
     } else {
         Ok(text.to_owned())
     }
 }
 
 fn session_id(text: &str) -> Result<String, &'static str> {
-    let odd = text.trim() != text || text.chars().any(char::is_control);
+    let is_invalid = text.trim() != text || text.chars().any(char::is_control);
     match text {
-        "" => Err("a session needs a name"),
-        _ if odd => Err("a session's name has no spaces around it and no control characters"),
+        "" => Err("a session id must not be empty"),
+        _ if is_invalid => {
+            Err("a session id must not begin or end with spaces, or contain control characters")
+        }
         _ => Ok(text.to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! The binary `lango`: reads the configuration once, wires the crates together, and shows what happens.
+//! The binary `lango`: reads the configuration once, wires the crates together, and renders events.
 
 mod apps;
 mod args;
@@ -15,12 +15,12 @@ use std::{process::ExitCode, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 use tools::exec::sandbox::{CONFINE, confined_main};
 
-/// How long threads that are still at work may take when the program ends.
-const LAST_WAIT: Duration = Duration::from_secs(3);
+/// How long blocking threads may take to finish when the program ends.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    // We are our own helper: a process that gives up its rights and becomes a command.
+    // The sandbox helper is this executable: it drops its rights and executes a command.
     if words.next().is_some_and(|word| word == CONFINE) {
         return confined_main(words);
     }
@@ -33,12 +33,12 @@ fn main() -> ExitCode {
 
 /// Beyond the file size limit of the process, a write fails with `EFBIG` instead of ending the process with SIGXFSZ.
 fn catch_file_size_limit() {
-    // A handler stays installed when its stream is dropped. Without one, the process is as it was.
+    // The handler stays installed when its stream is dropped. If it cannot be installed, the default action remains.
     drop(signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
 }
 
 fn start(args: CliArgs) -> anyhow::Result<()> {
-    let settings = config::load(&args.place, &config::Env::capture());
+    let settings = config::load(&args.location, &config::Env::capture());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = runtime.block_on(async {
         catch_file_size_limit();
@@ -54,7 +54,7 @@ fn start(args: CliArgs) -> anyhow::Result<()> {
             CliCommand::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,
         }
     });
-    // A thread that waits for a locked file is not waited for.
-    runtime.shutdown_timeout(LAST_WAIT);
+    // A thread that is blocked by a locked file must not delay the exit.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     done
 }

@@ -1,4 +1,4 @@
-//! `lango sessions import`, through the binary: old conversations come along, are shown, and go on.
+//! `lango sessions import` through the binary: imported sessions are shown and continued.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -18,17 +18,17 @@ const SCHEMA: &str = include_str!("../../../fixtures/lango/schema.sql");
 const CONVERSATIONS: &str = include_str!("../../../fixtures/lango/conversations.sql");
 const SESSIONS: [&str; 8] = ["talk", "tools", "legacy", "orphan", "roles", "as-user", "open", "empty"];
 
-/// A home, a working directory, and in it `go.db`, which Lango in Go wrote.
-struct Place {
+/// A data directory, and a working directory with `go.db`, a database of Lango in Go.
+struct TestEnv {
     dir: TempDir,
 }
 
-impl Place {
+impl TestEnv {
     fn new(sql: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let place = Self { dir };
-        Connection::open(place.at("go.db")).unwrap().execute_batch(&format!("{SCHEMA}{sql}")).unwrap();
-        place
+        let env = Self { dir };
+        Connection::open(env.at("go.db")).unwrap().execute_batch(&format!("{SCHEMA}{sql}")).unwrap();
+        env
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -42,16 +42,16 @@ impl Place {
         command
     }
 
-    /// What it printed, and what it said beside.
+    /// Standard output of a command that succeeds.
     #[track_caller]
-    fn well(&self, args: &[&str]) -> String {
+    fn success(&self, args: &[&str]) -> String {
         let output = self.command(args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     #[track_caller]
-    fn badly(&self, args: &[&str]) -> String {
+    fn failure(&self, args: &[&str]) -> String {
         let output = self.command(args).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
         let dir = format!("{}/", self.dir.path().canonicalize().unwrap().display());
@@ -59,10 +59,10 @@ impl Place {
     }
 
     fn import(&self) -> String {
-        self.well(&["sessions", "import", "--from", "lango", "go.db"])
+        self.success(&["sessions", "import", "--from", "lango", "go.db"])
     }
 
-    /// How many messages the store holds by now.
+    /// The number of stored messages.
     fn stored(&self) -> i64 {
         let Ok(conn) = Connection::open(self.at("home/lango.db")) else { return 0 };
         conn.query_row("SELECT COUNT(*) FROM messages", [], |row| row.get(0)).unwrap_or(0)
@@ -70,27 +70,27 @@ impl Place {
 }
 
 #[test]
-fn old_conversations_come_along_once() {
-    let place = Place::new(CONVERSATIONS);
-    let before = fs::read(place.at("go.db")).unwrap();
-    assert_snapshot!(place.import(), @"
-    came: 8 sessions, 24 messages
-    odd: 1 × message with an unknown role: imported with that role (roles #19)
+fn import_is_idempotent() {
+    let env = TestEnv::new(CONVERSATIONS);
+    let before = fs::read(env.at("go.db")).unwrap();
+    assert_snapshot!(env.import(), @"
+    imported: 8 sessions, 24 messages
+    anomaly: 1 × message with an unknown role: imported with that role (roles #19)
     ");
-    assert_snapshot!(place.import(), @"
-    came: 0 sessions, 0 messages
-    there already: 8 sessions, 24 messages
+    assert_snapshot!(env.import(), @"
+    imported: 0 sessions, 0 messages
+    already present: 8 sessions, 24 messages
     ");
-    assert_eq!(fs::read(place.at("go.db")).unwrap(), before);
+    assert_eq!(fs::read(env.at("go.db")).unwrap(), before);
 }
 
 #[test]
 fn spec_n1_n2_f3_to_f5_hold_for_imported_conversations() {
-    let place = Place::new(CONVERSATIONS);
-    place.import();
+    let env = TestEnv::new(CONVERSATIONS);
+    env.import();
     let shown: Vec<String> = SESSIONS
         .iter()
-        .map(|session| format!("{session}\n{}", place.well(&["sessions", "show", session])))
+        .map(|session| format!("{session}\n{}", env.success(&["sessions", "show", session])))
         .collect();
     assert_snapshot!(shown.join(""), @r#"
     talk
@@ -132,7 +132,7 @@ fn spec_n1_n2_f3_to_f5_hold_for_imported_conversations() {
     "#);
 }
 
-/// Who says what in a request to OpenAI: answers by the call that they answer.
+/// The roles of a request to OpenAI, with the ids of calls and of the calls that results belong to.
 fn outline(request: &Value) -> String {
     let line = |message: &Value| {
         let calls = message["tool_calls"].as_array().into_iter().flatten();
@@ -145,13 +145,13 @@ fn outline(request: &Value) -> String {
 }
 
 #[test]
-fn every_provider_would_get_a_request_and_each_call_in_it_is_answered() {
-    let place = Place::new(CONVERSATIONS);
-    place.import();
+fn imported_sessions_produce_requests_with_a_result_for_each_call() {
+    let env = TestEnv::new(CONVERSATIONS);
+    env.import();
     let mut outlines = Vec::new();
     for session in SESSIONS.iter().filter(|session| **session != "empty") {
         for provider in ["openai", "anthropic", "gemini"] {
-            let request = place.well(&["sessions", "show", session, "--as", provider]);
+            let request = env.success(&["sessions", "show", session, "--as", provider]);
             let request: Value = serde_json::from_str(&request).unwrap();
             if provider == "openai" {
                 outlines.push(format!("{session}: {}", outline(&request)));
@@ -170,71 +170,74 @@ fn every_provider_would_get_a_request_and_each_call_in_it_is_answered() {
 }
 
 #[test]
-fn every_imported_conversation_goes_on_and_remembers() {
-    let place = Place::new(CONVERSATIONS);
-    place.import();
+fn imported_sessions_continue_with_their_history() {
+    let env = TestEnv::new(CONVERSATIONS);
+    env.import();
     for session in SESSIONS {
-        let answer = place.well(&["run", "--session", session, "what is 6*7?"]);
+        let answer = env.success(&["run", "--session", session, "what is 6*7?"]);
         assert!(answer.contains("42"), "{session}: {answer}");
     }
-    let answer = place.well(&["run", "--session", "talk", "what did I say first?"]);
+    let answer = env.success(&["run", "--session", "talk", "what did I say first?"]);
     assert!(answer.contains("I am Ann."), "{answer}");
-    assert_snapshot!(place.import(), @"
-    came: 0 sessions, 0 messages
-    there already: 8 sessions, 24 messages
+    assert_snapshot!(env.import(), @"
+    imported: 0 sessions, 0 messages
+    already present: 8 sessions, 24 messages
     ");
 }
 
 #[test]
-fn what_cannot_be_imported_has_its_sentence_and_leaves_nothing_behind() {
-    let place = Place::new(CONVERSATIONS);
-    fs::write(place.at("text.db"), "hello ".repeat(1000)).unwrap();
-    let import = |file: &str| place.badly(&["sessions", "import", "--from", "lango", file]);
+fn failed_import_reports_the_cause_and_creates_no_files() {
+    let env = TestEnv::new(CONVERSATIONS);
+    fs::write(env.at("text.db"), "hello ".repeat(1000)).unwrap();
+    let import = |file: &str| env.failure(&["sessions", "import", "--from", "lango", file]);
     assert_snapshot!(import("none.db"), @"lango: there is no file none.db");
     assert_snapshot!(import("text.db"), @"lango: text.db is encrypted or not a database; if Lango in Go has encrypted it, its `lango security db-decrypt` makes it readable");
-    assert!(!place.at("home").exists());
+    assert!(!env.at("home").exists());
 }
 
 #[test]
-fn the_place_that_both_programs_use_is_named_with_the_way_out() {
-    let place = Place::new(CONVERSATIONS);
-    fs::create_dir(place.at("home")).unwrap();
-    fs::copy(place.at("go.db"), place.at("home/lango.db")).unwrap();
-    let told = place.badly(&["sessions", "import", "--from", "lango", "home/lango.db"]);
-    assert_snapshot!(told, @"lango: home/lango.db is where this Lango keeps its own sessions; move it away with the files beside it, and import it from there");
-    let told = place.badly(&["run", "hello"]);
-    assert_snapshot!(told, @"lango: home/lango.db holds the sessions of Lango in Go; move it away with the files beside it, then `lango sessions import --from lango FILE` brings them along");
+fn importing_the_own_database_is_refused_with_the_fix() {
+    let env = TestEnv::new(CONVERSATIONS);
+    fs::create_dir(env.at("home")).unwrap();
+    fs::copy(env.at("go.db"), env.at("home/lango.db")).unwrap();
+    let error = env.failure(&["sessions", "import", "--from", "lango", "home/lango.db"]);
+    assert_snapshot!(error, @"lango: home/lango.db is the path of this program's own database; move the file away with those beside it, and import it from there");
+    let error = env.failure(&["run", "hello"]);
+    assert_snapshot!(error, @"lango: home/lango.db holds the sessions of Lango in Go; move it away with the files beside it, then `lango sessions import --from lango FILE` brings them along");
 }
 
 #[test]
-fn ctrl_c_ends_it_between_two_batches_and_a_repeat_goes_on() {
+fn interrupted_import_stops_between_batches_and_resumes() {
     let all = 60_000;
-    let place = Place::new(&format!(
+    let env = TestEnv::new(&format!(
         "INSERT INTO sessions VALUES (1, 's', NULL, NULL, NULL, NULL, NULL, '2026-01-01 00:00:00Z', '2026-01-01 00:00:00Z');
          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {all})
          INSERT INTO messages (role, content, timestamp, session_messages)
          SELECT 'user', 'message ' || i, '2026-01-01 00:00:00Z', 1 FROM n;"
     ));
-    let mut command = place.command(&["sessions", "import", "--from", "lango", "go.db"]);
+    let mut command = env.command(&["sessions", "import", "--from", "lango", "go.db"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while place.stored() == 0 && Instant::now() < deadline {
+    while env.stored() == 0 && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(2));
     }
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"lango: the import was interrupted; what came stays, and a repeat goes on from there");
+    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"lango: the import was interrupted; imported messages are stored, and a repeated import continues after them");
 
-    let came = place.stored();
+    let came = env.stored();
     assert!(came > 0 && came < all && came % 500 == 0, "{came}");
-    let told = place.import();
+    let report = env.import();
     assert_eq!(
-        told,
-        format!("came: 0 sessions, {} messages\nthere already: 1 session, {came} messages\n", all - came)
+        report,
+        format!(
+            "imported: 0 sessions, {} messages\nalready present: 1 session, {came} messages\n",
+            all - came
+        )
     );
-    let conn = Connection::open(place.at("home/lango.db")).unwrap();
+    let conn = Connection::open(env.at("home/lango.db")).unwrap();
     let sql = "SELECT COUNT(*) FROM messages WHERE content = 'message ' || (seq - 1)";
     let in_order: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
     assert_eq!(in_order, all);

@@ -32,7 +32,8 @@ fn shape(events: &[StreamEvent]) -> String {
                 let gap = if line.is_empty() { "" } else { " " };
                 line = format!("{line}{gap}→ {}({})", call.name, args.join(" @ "));
             }
-            StreamEvent::Thought { .. }
+            StreamEvent::Sent(_)
+            | StreamEvent::Thought { .. }
             | StreamEvent::Usage(_)
             | StreamEvent::Warning(_)
             | StreamEvent::Done(_)
@@ -58,7 +59,8 @@ fn turn(log: &mut Vec<ModelMessage>, text: &str, responses: &[Value]) -> String 
         .into_iter()
         .filter_map(|event| match event {
             StreamEvent::ToolCall(call) => Some(call),
-            StreamEvent::TextDelta { .. }
+            StreamEvent::Sent(_)
+            | StreamEvent::TextDelta { .. }
             | StreamEvent::Thought { .. }
             | StreamEvent::Usage(_)
             | StreamEvent::Warning(_)

@@ -129,7 +129,8 @@ fn call_model(messages: &[ModelMessage]) -> (String, Vec<ToolCall>) {
         match event {
             StreamEvent::TextDelta { text: piece, .. } => text.push_str(&piece),
             StreamEvent::ToolCall(call) => calls.push(call),
-            StreamEvent::Thought { .. }
+            StreamEvent::Sent(_)
+            | StreamEvent::Thought { .. }
             | StreamEvent::Usage(_)
             | StreamEvent::Warning(_)
             | StreamEvent::Done(_)

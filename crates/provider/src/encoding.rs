@@ -19,7 +19,7 @@ pub(crate) fn response_text(response: &Value) -> String {
 }
 
 /// The text for a tool result without a matching call, which no provider accepts as a result.
-pub(crate) fn orphan_result_text(result: &ToolResult) -> String {
+pub(crate) fn unmatched_result_text(result: &ToolResult) -> String {
     format!("[result of {}: {}]", result.name, response_text(&result.response))
 }
 

@@ -46,6 +46,8 @@ pub use request::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, 
 pub use stream::{Done, FinishReason, ModelStream, StreamEvent, TokenUsage, split_words};
 pub use wire_api::{StreamDecoder, StreamFrame, WireApi};
 
+use bytes::Bytes;
+
 /// Access to models. A provider holds no conversation state: each request carries everything that the model sees.
 pub trait Provider: Send + Sync {
     /// The provider's part of a model name, in front of the slash.
@@ -54,4 +56,9 @@ pub trait Provider: Send + Sync {
     /// Starts a model call. The stream ends after [`StreamEvent::Done`] or [`StreamEvent::Error`]; dropping it cancels
     /// the call.
     fn stream(&self, request: ModelRequest) -> ModelStream;
+
+    /// The body that [`stream`](Provider::stream) sends for this request; `None` if the provider has no wire format.
+    fn encode(&self, _request: &ModelRequest) -> Option<Bytes> {
+        None
+    }
 }

@@ -12,12 +12,14 @@ use crate::{
     http::{self, SecretString, StreamingCall},
 };
 use base_url::BaseUrl;
+use bytes::Bytes;
 use futures::{StreamExt as _, stream};
+use lock::LockExt;
 use reqwest::{Client, Method, header::HeaderMap};
 use std::{
     collections::HashSet,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -71,7 +73,11 @@ impl RemoteProvider {
         })
     }
 
-    fn prepare_call(&self, request: &ModelRequest) -> Result<StreamingCall, Error> {
+    fn body(&self, request: &ModelRequest) -> Bytes {
+        self.endpoint.api.encode(&self.endpoint.base_url, request).to_string().into()
+    }
+
+    fn prepare_call(&self, request: &ModelRequest) -> Result<(Bytes, StreamingCall), Error> {
         let ProviderEndpoint { name, api, idle_timeout, .. } = &self.endpoint;
         if request.model.is_empty() {
             let message = "the request names no model".to_owned();
@@ -80,8 +86,9 @@ impl RemoteProvider {
         let EndpointClient { base_url, client, headers } = self.client()?;
         let mut post = reqwest::Request::new(Method::POST, base_url.call_url(&request.model));
         *post.headers_mut() = headers.clone();
-        *post.body_mut() = Some(api.encode(&self.endpoint.base_url, request).to_string().into());
-        Ok(StreamingCall {
+        let body = self.body(request);
+        *post.body_mut() = Some(body.clone().into());
+        let call = StreamingCall {
             provider: name.clone(),
             client: client.clone(),
             request: post,
@@ -89,7 +96,8 @@ impl RemoteProvider {
             decoder: api.decoder(name, request),
             idle: *idle_timeout,
             secrets: Arc::clone(&self.secrets),
-        })
+        };
+        Ok((body, call))
     }
 
     fn client(&self) -> Result<&EndpointClient, Error> {
@@ -123,7 +131,7 @@ impl RemoteProvider {
             let kind = &file.mime_type;
             format!("{name} does not accept {file_name} ({kind}); the model sees only the name of the file")
         });
-        let mut emitted = self.emitted_warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut emitted = self.emitted_warnings.locked();
         options
             .chain(files)
             .filter(|warning| emitted.insert(warning.clone()))
@@ -139,9 +147,16 @@ impl Provider for RemoteProvider {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         match self.prepare_call(&request) {
-            Ok(call) => stream::iter(self.warnings(&request)).chain(call.stream()).boxed(),
+            Ok((body, call)) => {
+                let before = [StreamEvent::Sent(body)].into_iter().chain(self.warnings(&request));
+                stream::iter(before.collect::<Vec<_>>()).chain(call.stream()).boxed()
+            }
             Err(error) => stream::iter([StreamEvent::Error(error)]).boxed(),
         }
+    }
+
+    fn encode(&self, request: &ModelRequest) -> Option<Bytes> {
+        Some(self.body(request))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The events of a streamed response.
 
 use crate::{Error, ToolCall};
+use bytes::Bytes;
 use futures::stream::BoxStream;
 
 pub type ModelStream = BoxStream<'static, StreamEvent>;
@@ -20,6 +21,8 @@ pub enum StreamEvent {
     /// A tool call with complete arguments.
     ToolCall(ToolCall),
     Usage(TokenUsage),
+    /// The body of the request. Not counted as progress of the answer.
+    Sent(Bytes),
     /// A note for the user that does not affect the response, such as an option that the provider does not support.
     Warning(String),
     /// The response is complete. No event follows.

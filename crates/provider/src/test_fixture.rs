@@ -176,6 +176,7 @@ fn line(event: &StreamEvent) -> String {
             "usage in {} cached {} out {} reasoning {}",
             usage.input, usage.cached, usage.output, usage.reasoning
         ),
+        StreamEvent::Sent(body) => format!("sent {} bytes", body.len()),
         StreamEvent::Warning(warning) => format!("warning {warning}"),
         StreamEvent::Done(Done { finish, model_version }) => {
             format!("done {finish:?} {}", model_version.as_deref().unwrap_or("?"))
@@ -207,7 +208,10 @@ pub(crate) fn assemble_message(events: Vec<StreamEvent>) -> ModelMessage {
                 parts.push(MessagePart::Thought { text: text.into(), signature });
             }
             (_, StreamEvent::ToolCall(call)) => parts.push(MessagePart::from(call)),
-            (_, StreamEvent::Usage(_) | StreamEvent::Warning(_) | StreamEvent::Done(_)) => {}
+            (
+                _,
+                StreamEvent::Sent(_) | StreamEvent::Usage(_) | StreamEvent::Warning(_) | StreamEvent::Done(_),
+            ) => {}
             (_, StreamEvent::Error(error)) => panic!("{error}"),
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct WireMessage<'a> {
     /// The results with the ids of their calls, in the order of the calls.
     pub(crate) results: Vec<(String, &'a ToolResult)>,
     /// Results that match no unanswered call.
-    pub(crate) orphans: Vec<&'a ToolResult>,
+    pub(crate) unmatched: Vec<&'a ToolResult>,
 }
 
 /// Assigns wire ids to all calls and matches the results to them.
@@ -50,8 +50,8 @@ pub(crate) fn assign_wire_ids(messages: &[ModelMessage], rules: IdRules) -> Vec<
                 })
                 .collect();
         }
-        let (results, orphans) = match_results(message.results().collect(), &mut unanswered);
-        assigned.push(WireMessage { message, call_ids, results, orphans });
+        let (results, unmatched) = match_results(message.results().collect(), &mut unanswered);
+        assigned.push(WireMessage { message, call_ids, results, unmatched });
     }
     assigned
 }
@@ -65,7 +65,7 @@ struct UnansweredCall<'a> {
 }
 
 /// Matches results to calls: by id and name, then by id, then by name, then by position. Returns the matched results and the
-/// orphans.
+/// unmatched ones.
 fn match_results<'a>(
     mut results: Vec<&'a ToolResult>,
     unanswered: &mut Vec<UnansweredCall<'_>>,
@@ -170,8 +170,8 @@ mod tests {
     fn shape(messages: &[ModelMessage]) -> String {
         let line = |wired: &WireMessage<'_>| {
             let results = wired.results.iter().map(|(id, result)| format!("{id}←{}", result.id));
-            let orphans = wired.orphans.iter().map(|result| format!("?←{}", result.id));
-            wired.call_ids.iter().cloned().chain(results).chain(orphans).collect::<Vec<_>>().join(" ")
+            let unmatched = wired.unmatched.iter().map(|result| format!("?←{}", result.id));
+            wired.call_ids.iter().cloned().chain(results).chain(unmatched).collect::<Vec<_>>().join(" ")
         };
         assign_wire_ids(messages, SHORT).iter().map(line).collect::<Vec<_>>().join("\n")
     }

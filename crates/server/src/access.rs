@@ -4,21 +4,34 @@
 
 use crate::{
     auth::{Authenticator, Caller, CredentialError, cookie},
+    concurrency::{ConcurrencyLimiter, ConcurrencyPermit},
+    connection::{address::AddressKey, paced_body::PacedBody, table::Connection},
     error::ApiError,
-    host_policy::HostPolicy,
+    guarded_body::GuardedBody,
+    host_policy::{HostPolicy, HostPolicyViolation, RequestOrigin},
     limits::{RateLimiter, ServerLimits},
     path_params::USER,
     principal::Principal,
+    proxy::forwarded_client,
 };
 use axum::{
-    extract::{DefaultBodyLimit, FromRequestParts, RawPathParams, Request, State},
-    http::{HeaderValue, StatusCode, header, request::Parts},
+    body::Body,
+    extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, NestedPath, RawPathParams, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use lock::LockExt;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-/// The address of the client, as a request extension. The connection inserts it; without it, no proxy is trusted.
+/// The route that answers above every limit of connections.
+const HEALTH: &str = "/health";
+
+/// The address of the connection, as a request extension. The connection inserts it; without it, no proxy is trusted.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddr(pub SocketAddr);
 
@@ -33,6 +46,10 @@ struct AccessControlInner {
     authenticator: Option<Authenticator>,
     limits: ServerLimits,
     rates: RateLimiter,
+    /// Concurrent requests per user.
+    of_users: ConcurrencyLimiter<String>,
+    /// Concurrent requests without a principal per client address, behind a proxy.
+    of_addresses: ConcurrencyLimiter<AddressKey>,
     cookie: String,
 }
 
@@ -40,8 +57,12 @@ impl AccessControl {
     /// Without an authenticator, every client is an administrator.
     pub fn new(host_policy: HostPolicy, authenticator: Option<Authenticator>, limits: ServerLimits) -> Self {
         let rates = RateLimiter::new(limits.requests_per_minute);
+        let of_users = ConcurrencyLimiter::new(limits.requests_per_user);
+        let of_addresses = ConcurrencyLimiter::new(limits.connections_per_address);
         let cookie = cookie::name(host_policy.address.port());
-        Self(Arc::new(AccessControlInner { host_policy, authenticator, limits, rates, cookie }))
+        let inner =
+            AccessControlInner { host_policy, authenticator, limits, rates, of_users, of_addresses, cookie };
+        Self(Arc::new(inner))
     }
 
     pub fn limits(&self) -> &ServerLimits {
@@ -57,8 +78,23 @@ impl AccessControl {
         &self.0.cookie
     }
 
-    /// Authenticates a request and checks its limits and the owner of its path.
-    async fn authorize(&self, parts: &mut Parts) -> Result<Principal, AccessDenied> {
+    /// Whether a request has the credentials of an administrator. For public routes that show administrators more.
+    pub(crate) async fn is_administrator(&self, headers: &HeaderMap) -> bool {
+        match &self.0.authenticator {
+            Some(authenticator) => {
+                let caller = authenticator.authenticate(headers, &self.0.cookie).await;
+                caller.is_ok_and(|caller| caller.principal.admin)
+            }
+            None => true,
+        }
+    }
+
+    /// Authenticates a request and checks its limits and the owner of its path. The permit counts the request until its
+    /// response is sent.
+    async fn authorize(&self, parts: &mut Parts) -> Result<(Principal, Option<UserPermit>), AccessDenied> {
+        if parts.extensions.get::<RequestOrigin>().is_some_and(|origin| origin.is_cross_site) {
+            return Err(AccessDenied::CrossSite);
+        }
         let caller = match &self.0.authenticator {
             Some(authenticator) => {
                 let caller = authenticator.authenticate(&parts.headers, &self.0.cookie).await;
@@ -69,13 +105,42 @@ impl AccessControl {
         if let Some(key) = &caller.rate_limit_key {
             self.0.rates.acquire(key).map_err(AccessDenied::RateLimited)?;
         }
+        let permit = self.user_permit(&caller)?;
+        // From now on the request counts for its user, not for its address.
+        if let Some(connection) = parts.extensions.get::<Arc<Connection>>() {
+            connection.authenticated();
+        }
+        parts.extensions.remove::<AddressPermit>().map(|permit| permit.0.locked().take());
         if self.declares_large_body(parts) {
             return Err(AccessDenied::BodyTooLarge(self.0.limits.body));
         }
         if !owns_path(parts, &caller.principal).await {
             return Err(AccessDenied::OtherUser);
         }
-        Ok(caller.principal)
+        Ok((caller.principal, permit))
+    }
+
+    /// Counts a request of the caller. `None` for the machine's owner, who is not limited.
+    fn user_permit(&self, caller: &Caller) -> Result<Option<UserPermit>, AccessDenied> {
+        let Some(key) = &caller.rate_limit_key else { return Ok(None) };
+        let key = caller.principal.user.as_ref().map_or_else(|| key.clone(), |user| format!("user {user}"));
+        let limiter = &self.0.of_users;
+        limiter.acquire(key).map(Some).ok_or(AccessDenied::TooManyRequests(limiter.limit()))
+    }
+
+    /// Counts a request of a proxy for the address of its client. `None` if the client's address is unknown or counted by the
+    /// table of connections.
+    fn address_permit(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<Option<AddressPermit>, AccessDenied> {
+        let client = peer.and_then(|peer| forwarded_client(headers, peer, &self.0.host_policy.proxies));
+        let Some(client) = client else { return Ok(None) };
+        let limiter = &self.0.of_addresses;
+        let permit = limiter.acquire(AddressKey::new(client));
+        let permit = permit.ok_or(AccessDenied::TooManyRequests(limiter.limit()))?;
+        Ok(Some(AddressPermit(Arc::new(Mutex::new(Some(permit))))))
     }
 
     fn declares_large_body(&self, parts: &Parts) -> bool {
@@ -102,24 +167,57 @@ pub(crate) async fn check_host(
     next: Next,
 ) -> Response {
     let peer = request.extensions().get::<PeerAddr>().map(|peer| peer.0.ip());
-    let origin = match access.0.host_policy.check(request.uri(), request.headers(), peer) {
+    let origin = match access.0.host_policy.check((request.method(), request.uri()), request.headers(), peer)
+    {
         Ok(origin) => origin,
         Err(violation) => return violation.into_response(),
+    };
+    if is_refused_above_limit(&request) {
+        return AccessDenied::ConnectionLimit.into_response();
+    }
+    let permit = match access.address_permit(request.headers(), peer) {
+        Ok(permit) => permit,
+        Err(denied) => return denied.into_response(),
     };
     if let Some(response) = origin.preflight(request.method(), request.headers()) {
         return response;
     }
+    // The login is for the server's own pages. A page of another origin sends a token.
+    if origin.cross_origin.is_some() {
+        request.headers_mut().remove(header::COOKIE);
+    }
     let body_limit = access.0.limits.body;
     DefaultBodyLimit::max(body_limit).apply(&mut request);
     request.extensions_mut().insert(origin.clone());
+    let (rate, timeout) = (access.0.limits.min_rate, access.0.limits.body_timeout);
     request.extensions_mut().insert(access);
+    if let Some(permit) = permit.clone() {
+        request.extensions_mut().insert(permit);
+    }
+    let request = request.map(|body| Body::new(PacedBody::new(body, rate, timeout)));
     let mut response = next.run(request).await;
     // A body without a content length exceeds the limit while it is read.
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         response = AccessDenied::BodyTooLarge(body_limit).into_response();
     }
+    // The rest of the body is not read.
+    if response.status() == StatusCode::REQUEST_TIMEOUT {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     origin.add_cors_headers(&mut response);
-    response
+    match permit {
+        Some(permit) => response.map(|body| GuardedBody::wrap(body, permit)),
+        None => response,
+    }
+}
+
+/// Whether the connection is above a limit and the request is not for `/health`, which always answers.
+fn is_refused_above_limit(request: &Request) -> bool {
+    let is_above_limit =
+        request.extensions().get::<Arc<Connection>>().is_some_and(|one| one.is_above_limit());
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let mount = request.extensions().get::<NestedPath>().map_or("", NestedPath::as_str);
+    is_above_limit && route.strip_prefix(mount.trim_end_matches('/')) != Some(HEALTH)
 }
 
 /// The inner layer: inserts the [`Principal`] of the request, or refuses it.
@@ -130,16 +228,27 @@ pub(crate) async fn authenticate(
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     match access.authorize(&mut parts).await {
-        Ok(principal) => {
+        Ok((principal, permit)) => {
             parts.extensions.insert(principal);
-            next.run(Request::from_parts(parts, body)).await
+            let response = next.run(Request::from_parts(parts, body)).await;
+            response.map(|body| GuardedBody::wrap(body, permit))
         }
         Err(denied) => denied.into_response(),
     }
 }
 
+type UserPermit = ConcurrencyPermit<String>;
+
+/// The permit of a request behind a proxy. It is taken when the request is authenticated.
+#[derive(Clone)]
+struct AddressPermit(Arc<Mutex<Option<ConcurrencyPermit<AddressKey>>>>);
+
 #[derive(Debug)]
-enum AccessDenied {
+pub(crate) enum AccessDenied {
+    CrossSite,
+    ConnectionLimit,
+    /// The limit of concurrent requests.
+    TooManyRequests(usize),
     Credentials(CredentialError),
     OtherUser,
     BodyTooLarge(usize),
@@ -157,7 +266,16 @@ impl IntoResponse for AccessDenied {
             response.headers_mut().insert(name, value);
             response
         };
+        let busy = |detail: String| {
+            let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail);
+            ApiError { retry_after: Some(1), ..error }.into_response()
+        };
         match self {
+            Self::CrossSite => HostPolicyViolation::CrossSite.into_response(),
+            Self::ConnectionLimit => busy("connection limit of the server reached; retry later".to_owned()),
+            Self::TooManyRequests(limit) => {
+                busy(format!("limit of {limit} concurrent requests reached; wait until one ends"))
+            }
             Self::Credentials(error) => {
                 let (detail, challenge) = match error {
                     CredentialError::Missing => (MISSING_TOKEN, "Bearer realm=\"lango\""),

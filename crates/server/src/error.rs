@@ -56,6 +56,10 @@ impl From<ServiceError> for ApiError {
             ServiceError::Exists(key) => {
                 Self::conflict(format!("Session already exists: {}", key.session_id))
             }
+            ServiceError::QuotaReached { .. } => {
+                let response = Self::new(StatusCode::FORBIDDEN, error.to_string());
+                Self { kind: Some("session_quota"), ..response }
+            }
             ServiceError::Stale(_) => Self::conflict(error.to_string()),
             ServiceError::Invalid { .. } => Self::bad_request(error.to_string()),
             ServiceError::Damaged { .. } => {

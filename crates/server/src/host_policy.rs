@@ -1,14 +1,17 @@
-//! The policy for Host and Origin headers. It stops pages of other sites, also after DNS rebinding, from using the server.
+//! The policy for Host, Origin and Sec-Fetch-Site headers. It stops pages of other sites, also after DNS rebinding, from using the server.
 
 use crate::proxy::{ForwardedHeaders, IpNetwork};
 use axum::{
-    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, uri::Authority},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, uri::Authority},
     response::{IntoResponse, Response},
 };
 use std::net::{IpAddr, SocketAddr};
 
 /// What a page of an allowed origin may do.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE");
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 /// The names under which clients may reach the server, and the origins whose pages may use it.
@@ -56,6 +59,8 @@ pub struct RequestOrigin {
     pub https: bool,
     /// The allowed origin of another page; `None` for the server's own pages and for programs.
     pub cross_origin: Option<HeaderValue>,
+    /// Whether a page of another site opened the URL in a tab. Only public pages answer, and without side effects.
+    pub is_cross_site: bool,
 }
 
 /// The header for which a request is refused.
@@ -63,6 +68,7 @@ pub struct RequestOrigin {
 pub enum HostPolicyViolation {
     Host,
     Origin,
+    CrossSite,
 }
 
 impl IntoResponse for HostPolicyViolation {
@@ -70,16 +76,17 @@ impl IntoResponse for HostPolicyViolation {
         let text = match self {
             Self::Host => "Forbidden: host not allowed",
             Self::Origin => "Forbidden: origin not allowed",
+            Self::CrossSite => "Forbidden: request of another site",
         };
         (StatusCode::FORBIDDEN, [(header::CONTENT_TYPE, "text/plain")], text).into_response()
     }
 }
 
 impl HostPolicy {
-    /// Checks the Host and Origin of a request. `peer` is the address of the connection.
+    /// Checks the Host, Origin and Sec-Fetch-Site of a request. `peer` is the address of the connection.
     pub fn check(
         &self,
-        uri: &Uri,
+        (method, uri): (&Method, &Uri),
         headers: &HeaderMap,
         peer: Option<IpAddr>,
     ) -> Result<RequestOrigin, HostPolicyViolation> {
@@ -88,7 +95,13 @@ impl HostPolicy {
         let host =
             self.check_host(uri, headers, forwarded.host.as_deref()).ok_or(HostPolicyViolation::Host)?;
         let cross_origin = self.check_origin(headers, &host, https)?;
-        Ok(RequestOrigin { https, cross_origin })
+        // Browsers send an Origin with most requests of other sites, but not with images, scripts and links.
+        let is_cross_site =
+            is_value(headers, FETCH_SITE, "cross-site") && !headers.contains_key(header::ORIGIN);
+        if is_cross_site && !is_navigation(method, headers) {
+            return Err(HostPolicyViolation::CrossSite);
+        }
+        Ok(RequestOrigin { https, cross_origin, is_cross_site })
     }
 
     /// The host of the request, if it is allowed. A host in the request line must be allowed like the header.
@@ -133,6 +146,17 @@ impl HostPolicy {
         let is_listed = self.origins.iter().any(|listed| listed == text);
         if is_listed { Ok(Some(origin.clone())) } else { Err(HostPolicyViolation::Origin) }
     }
+}
+
+fn is_value(headers: &HeaderMap, name: HeaderName, value: &str) -> bool {
+    headers.get_all(name).iter().any(|found| found.as_bytes().eq_ignore_ascii_case(value.as_bytes()))
+}
+
+/// Whether a person opened the URL in a tab, for example by a link in a mail.
+fn is_navigation(method: &Method, headers: &HeaderMap) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+        && is_value(headers, FETCH_MODE, "navigate")
+        && is_value(headers, FETCH_DEST, "document")
 }
 
 fn is_same_origin(origin: &str, host: &HostPort, https: bool) -> bool {
@@ -202,7 +226,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let request = request.body(()).unwrap();
-        policy.check(request.uri(), request.headers(), Some(peer.parse().unwrap()))
+        policy.check((request.method(), request.uri()), request.headers(), Some(peer.parse().unwrap()))
     }
 
     fn is_allowed_host(text: &str) -> bool {
@@ -270,7 +294,10 @@ mod tests {
         let policy = policy("127.0.0.1:18789");
         let check =
             |origin| check(&policy, "/", &[("host", "127.0.0.1:18789"), ("origin", origin)], "127.0.0.1");
-        assert_eq!(check("http://127.0.0.1:18789"), Ok(RequestOrigin { https: false, cross_origin: None }));
+        assert_eq!(
+            check("http://127.0.0.1:18789"),
+            Ok(RequestOrigin { https: false, cross_origin: None, is_cross_site: false })
+        );
         for refused in [
             "null",
             "",
@@ -290,6 +317,36 @@ mod tests {
     }
 
     #[test]
+    fn a_request_of_another_site_needs_an_allowed_origin_or_opens_a_tab() {
+        let policy = policy("127.0.0.1:18789");
+        let check = |more: &[(&'static str, &'static str)]| {
+            let headers = [&[("host", "127.0.0.1:18789"), ("sec-fetch-site", "cross-site")], more].concat();
+            check(&policy, "/", &headers, "127.0.0.1").map(|origin| origin.is_cross_site)
+        };
+        let (navigate, document) = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));
+        assert_eq!(check(&[navigate, document]), Ok(true));
+        assert_eq!(check(&[("origin", "https://app.example"), ("sec-fetch-mode", "cors")]), Ok(false));
+        assert_eq!(check(&[("origin", "null"), navigate, document]), Err(HostPolicyViolation::Origin));
+        for refused in [
+            &[][..],
+            &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")],
+            &[navigate, ("sec-fetch-dest", "iframe")],
+            &[("sec-fetch-mode", "cors"), document],
+        ] {
+            assert_eq!(check(refused), Err(HostPolicyViolation::CrossSite), "{refused:?}");
+        }
+        let post = policy.check(
+            (&Method::POST, &Uri::from_static("/")),
+            &HeaderMap::from_iter(
+                [("host", "127.0.0.1:18789"), ("sec-fetch-site", "cross-site"), navigate, document]
+                    .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
+            ),
+            None,
+        );
+        assert_eq!(post, Err(HostPolicyViolation::CrossSite));
+    }
+
+    #[test]
     fn forwarded_headers_count_only_from_a_trusted_proxy() {
         let policy = policy("127.0.0.1:18789");
         let headers = [
@@ -300,7 +357,7 @@ mod tests {
         ];
         assert_eq!(
             check(&policy, "/", &headers, "10.0.0.1"),
-            Ok(RequestOrigin { https: true, cross_origin: None })
+            Ok(RequestOrigin { https: true, cross_origin: None, is_cross_site: false })
         );
         assert_eq!(check(&policy, "/", &headers, "10.0.0.2"), Err(HostPolicyViolation::Origin));
         let refused = [("host", "127.0.0.1:18789"), ("x-forwarded-host", "evil.example")];
@@ -312,6 +369,7 @@ mod tests {
         let allowed = RequestOrigin {
             https: false,
             cross_origin: Some(HeaderValue::from_static("https://app.example")),
+            is_cross_site: false,
         };
         let mut headers = HeaderMap::new();
         assert!(allowed.preflight(&Method::OPTIONS, &headers).is_none());
@@ -327,7 +385,7 @@ mod tests {
             "vary": "Origin",
         }
         "#);
-        let own = RequestOrigin { https: false, cross_origin: None };
+        let own = RequestOrigin { https: false, cross_origin: None, is_cross_site: false };
         assert!(own.preflight(&Method::OPTIONS, &headers).is_none());
         let mut response = StatusCode::OK.into_response();
         own.add_cors_headers(&mut response);

@@ -1,24 +1,18 @@
 //! The outermost layer: metrics, a span and a log line for each request. None of them holds the content of a conversation.
 
-use crate::{handlers::run::RUN_ID, metrics::method_label, state::ServerState};
+use crate::{guarded_body::GuardedBody, handlers::run::RUN_ID, metrics::method_label, state::ServerState};
 use adk::{
     event::now,
     trace::{ActiveSpan, SpanKind, Trace},
 };
 use axum::{
-    body::{Body, Bytes, HttpBody},
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Method, Response as HttpResponse},
     middleware::Next,
     response::Response,
 };
-use hyper::body::{Frame, SizeHint};
 use serde_json::json;
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -68,35 +62,10 @@ pub(crate) async fn instrument(
         log(&format_log_line(&response, &method, &path, began.elapsed(), number));
     }
     if server.telemetry.is_exported() {
-        response = response.map(|body| Body::new(SpannedBody { body, _span: span }));
+        // The span ends with the last byte, or when the client disconnects.
+        response = response.map(|body| GuardedBody::wrap(body, span));
     }
     response
-}
-
-/// A response body that ends the span of its request: with the last byte, or when the client disconnects.
-struct SpannedBody {
-    body: Body,
-    _span: ActiveSpan,
-}
-
-impl HttpBody for SpannedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 /// One line of JSON. It omits the query string, which may hold a login code.

@@ -8,10 +8,12 @@
 //! | [`access`] | the layers in front of the routes: host check, authentication, limits |
 //! | [`host_policy`], [`proxy`] | Host, Origin and CORS; forwarded headers of trusted proxies |
 //! | [`auth`] | tokens, login links and JWTs |
-//! | [`limits`], [`tls`] | limits and the rate limiter; certificates |
+//! | [`limits`], `concurrency`, [`tls`] | limits and the rate limiter; concurrent requests; certificates |
+//! | [`connection`] | deadlines of slow clients, and the table of open connections |
+//! | `response_budget`, `guarded_body` | memory for unread responses; guards that end with a response |
 //! | [`principal`], `path_params`, `mount_path` | the sender of a request; path parameters; the prefix of a nested router |
 //! | `input`, [`error`] | validation of bodies and queries, and errors, as in FastAPI |
-//! | `session_json`, `sse` | sessions and event streams as they are sent |
+//! | `session_json`, `run_json`, `sse` | sessions, lists of events and event streams as they are sent |
 //! | `openapi` | `/openapi.json` and `/docs` |
 //! | `instrument`, `metrics`, `readiness` | spans and log lines; `/metrics`; `/readyz` |
 //! | [`state`], [`mod@serve`] | the state of the handlers; connections and shutdown |
@@ -22,7 +24,10 @@
 pub mod access;
 pub mod app_registry;
 pub mod auth;
+mod concurrency;
+pub mod connection;
 pub mod error;
+mod guarded_body;
 mod handlers;
 pub mod host_policy;
 mod input;
@@ -35,7 +40,9 @@ mod path_params;
 pub mod principal;
 pub mod proxy;
 mod readiness;
+mod response_budget;
 pub mod routes;
+mod run_json;
 pub mod serve;
 mod session_json;
 mod sse;
@@ -43,7 +50,9 @@ pub mod state;
 pub mod tls;
 
 pub use access::AccessControl;
-pub use app_registry::{AppLookupError, AppRegistry, ServedApp};
+pub use app_registry::{
+    AppFault, AppFaultKind, AppLookupError, AppRegistry, AppsStatus, BrokenApp, ServedApp,
+};
 pub use instrument::LogSink;
 pub use principal::Principal;
 pub use routes::router;

@@ -1,30 +1,40 @@
 //! Limits on what one client may use, and the rate limiter.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use crate::connection::pace::MinRate;
+use lock::LockExt;
+use std::{collections::HashMap, sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
 const MINUTE: f64 = 60.0;
 /// Above this number of buckets, full ones are removed.
 const SWEEP_THRESHOLD: usize = 10_000;
 
-/// For `requests_per_minute` and `runs_per_user`, zero means no limit.
+/// For limits per address, user, token or minute, zero means no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
     /// Bytes of a request body.
     pub body: usize,
     /// Bytes of a request head.
     pub head: usize,
-    /// How long a client may take to send the head.
+    /// How long a client may take to send the head, and how long an unused connection stays open.
     pub head_timeout: Duration,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// The minimum rate at which a client sends a body and reads a response.
+    pub min_rate: MinRate,
     pub connections: usize,
+    /// Connections of an address without an authenticated request; behind a trusted proxy, concurrent requests.
+    pub connections_per_address: usize,
+    /// Concurrent requests per user. The machine's owner is not limited.
+    pub requests_per_user: usize,
+    /// Bytes of memory for large parts of responses.
+    pub response_memory: usize,
     /// Per token. The token of the machine's owner is not limited.
     pub requests_per_minute: u32,
     /// Concurrent runs per user. Administrators are not limited.
     pub runs_per_user: usize,
+    /// Stored sessions per user, in all apps.
+    pub sessions_per_user: u64,
 }
 
 impl Default for ServerLimits {
@@ -33,9 +43,15 @@ impl Default for ServerLimits {
             body: 20 * 1024 * 1024,
             head: 64 * 1024,
             head_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_mins(5),
+            min_rate: MinRate { bytes_per_second: 4096, grace: Duration::from_mins(1) },
             connections: 1024,
+            connections_per_address: 64,
+            requests_per_user: 256,
+            response_memory: 32 * 1024 * 1024,
             requests_per_minute: 6000,
             runs_per_user: 64,
+            sessions_per_user: 1_000_000,
         }
     }
 }
@@ -65,7 +81,7 @@ impl RateLimiter {
             return Ok(());
         }
         let (now, capacity) = (Instant::now(), f64::from(self.per_minute));
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.locked();
         if buckets.len() > SWEEP_THRESHOLD {
             buckets.retain(|_, bucket| bucket.refilled(now, capacity) < capacity);
         }

@@ -1,20 +1,22 @@
-//! Counters of the server in Prometheus' text format. Labels hold routes, never paths or user input.
+//! Counters and histograms of the server in Prometheus' text format. Labels hold routes, never paths or user input.
 
-use crate::state::ServerState;
+use crate::{error::ApiError, principal::Principal, state::ServerState};
 use axum::{
     extract::State,
     http::{Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use lock::LockExt;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
+use telemetry::HistogramFamily;
 
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -37,7 +39,7 @@ impl Metrics {
 
     pub(crate) fn count_request(&self, method: &Method, route: &str, status: StatusCode, time: Duration) {
         let key = (route.to_owned(), method_label(method).to_owned(), status.as_u16());
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.requests.locked();
         let stats = requests.entry(key).or_default();
         stats.count += 1;
         stats.time += time;
@@ -67,10 +69,16 @@ impl Drop for SseReaderGuard {
     }
 }
 
-/// Handles `GET /metrics`.
-pub(crate) async fn metrics(State(server): State<ServerState>) -> Response {
+/// Handles `GET /metrics`, for administrators only: the figures are those of all users.
+pub(crate) async fn metrics(
+    State(server): State<ServerState>,
+    caller: Principal,
+) -> Result<Response, ApiError> {
+    if !caller.admin {
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "only an administrator can read metrics"));
+    }
     let mut text = String::new();
-    let requests = server.metrics.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let requests = server.metrics.requests.locked().clone();
     text.push_str("# HELP lango_requests_total Answered requests.\n# TYPE lango_requests_total counter\n");
     for ((route, method, status), stats) in &requests {
         let labels = format!("{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}}");
@@ -108,5 +116,27 @@ pub(crate) async fn metrics(State(server): State<ServerState>) -> Response {
     for (name, kind, help, value) in unlabelled {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    for family in server.telemetry.histograms() {
+        write_histogram(&mut text, &family);
+    }
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+fn write_histogram(text: &mut String, HistogramFamily { name, help, series }: &HistogramFamily) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
+    for one in series {
+        let labels: Vec<String> = one.labels.iter().map(|(label, value)| label_pair(label, value)).collect();
+        let bucket = |bound: String| [&labels[..], &[label_pair("le", &bound)]].concat().join(",");
+        for (bound, count) in &one.buckets {
+            let _ = writeln!(text, "{name}_bucket{{{}}} {count}", bucket(bound.to_string()));
+        }
+        let _ = writeln!(text, "{name}_bucket{{{}}} {}", bucket("+Inf".to_owned()), one.count);
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(text, "{name}_sum{labels} {}\n{name}_count{labels} {}", one.sum, one.count);
+    }
+}
+
+/// `label="value"`, with the escapes of the format.
+fn label_pair(label: &str, value: &str) -> String {
+    format!("{label}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

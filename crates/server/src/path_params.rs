@@ -81,6 +81,24 @@ pub(crate) struct EventPath {
     pub(crate) event: String,
 }
 
+/// A set of ADK's evaluation cases.
+#[derive(Debug, Deserialize)]
+pub(crate) struct EvalSetPath {
+    pub(crate) set: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct EvalCasePath {
+    pub(crate) set: String,
+    pub(crate) case: String,
+}
+
+/// A result of ADK's evaluation.
+#[derive(Debug, Deserialize)]
+pub(crate) struct EvalResultPath {
+    pub(crate) result: String,
+}
+
 /// An artifact, or a resource below it. The name of an artifact may contain slashes.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ArtifactPath {

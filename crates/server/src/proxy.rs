@@ -1,10 +1,14 @@
 //! Reverse proxies. Their `X-Forwarded-*` headers count only if their address is configured.
 
 use axum::http::{HeaderMap, HeaderName};
-use std::{net::IpAddr, str::FromStr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
 
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// An IP address or a CIDR range: `10.0.0.1`, `10.0.0.0/8`, `fd00::/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,30 @@ impl IpNetwork {
     }
 }
 
+/// Whether an address is a trusted proxy's.
+pub(crate) fn is_trusted(address: IpAddr, trusted: &[IpNetwork]) -> bool {
+    trusted.iter().any(|network| network.contains(address))
+}
+
+/// The client's address according to a trusted proxy: the last entry of `X-Forwarded-For` that is no trusted proxy itself. Earlier
+/// entries are the client's own claims.
+pub(crate) fn forwarded_client(headers: &HeaderMap, peer: IpAddr, trusted: &[IpNetwork]) -> Option<IpAddr> {
+    if !is_trusted(peer, trusted) {
+        return None;
+    }
+    let values: Vec<&str> = headers.get_all(FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+    let mut entries = values.iter().rev().flat_map(|value| value.rsplit(',')).map(parse_client);
+    entries.find(|client| client.is_none_or(|client| !is_trusted(client, trusted))).flatten()
+}
+
+/// An address with an optional port.
+fn parse_client(text: &str) -> Option<IpAddr> {
+    let text = text.trim();
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let address = bracketed.unwrap_or(text).parse().ok();
+    address.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}
+
 /// The host and the scheme that the client used to reach the proxy. A chain of proxies sends lists, whose first entry is the
 /// client's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +86,7 @@ pub struct ForwardedHeaders {
 impl ForwardedHeaders {
     /// Reads the headers if the peer is a trusted proxy; otherwise they are ignored.
     pub fn from_trusted_proxy(headers: &HeaderMap, peer: Option<IpAddr>, trusted: &[IpNetwork]) -> Self {
-        if !peer.is_some_and(|peer| trusted.iter().any(|network| network.contains(peer))) {
+        if !peer.is_some_and(|peer| is_trusted(peer, trusted)) {
             return Self::default();
         }
         let first = |name: HeaderName| {
@@ -93,6 +121,34 @@ mod tests {
         }
         for invalid in ["", "proxy", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0/8", "::/129"] {
             assert!(invalid.parse::<IpNetwork>().is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn the_client_is_the_last_address_that_is_no_proxy() {
+        let trusted = ["10.0.0.0/8".parse().unwrap()];
+        for (values, client) in [
+            (&["1.1.1.1, 2.2.2.2"][..], Some("2.2.2.2")),
+            (&["1.1.1.1, 2.2.2.2, 10.0.0.3"], Some("2.2.2.2")),
+            (&["1.1.1.1", "2.2.2.2,10.0.0.3"], Some("2.2.2.2")),
+            (&["2.2.2.2:4711"], Some("2.2.2.2")),
+            (&["[2001:db8::1]:443"], Some("2001:db8::1")),
+            (&["[2001:db8::1]"], Some("2001:db8::1")),
+            (&["1.1.1.1, unknown"], None),
+            (&["10.0.0.3"], None),
+            (&[], None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(FOR, HeaderValue::from_static(value));
+            }
+            let client: Option<IpAddr> = client.map(|client| client.parse().unwrap());
+            assert_eq!(
+                forwarded_client(&headers, "10.0.0.1".parse().unwrap(), &trusted),
+                client,
+                "{values:?}"
+            );
+            assert_eq!(forwarded_client(&headers, "192.0.2.1".parse().unwrap(), &trusted), None);
         }
     }
 

@@ -1,18 +1,25 @@
-//! Readiness: whether the store accepts a write and a read.
+//! Readiness: whether the store accepts a write and a read, and at least one app can be used.
 //!
 //! The endpoint is public, so a check is cheap: its result is cached for a moment, and concurrent requests share one check.
+//! Apps that cannot be loaded are named with the kind of their fault; only administrators see the reason.
 
-use crate::{error::ApiError, state::ServerState};
+use crate::{
+    access::AccessControl,
+    app_registry::{AppsStatus, BrokenApp},
+    error::ApiError,
+    handlers::Json,
+    state::ServerState,
+};
 use axum::{
+    Extension,
     extract::State,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use bridge::Archive;
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use lock::LockExt;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -34,11 +41,38 @@ pub(crate) struct Readiness {
 }
 
 /// Handles `GET /readyz`.
-pub(crate) async fn ready(State(server): State<ServerState>) -> Response {
-    match server.readiness.result(&server.archive).await {
-        Ok(()) => crate::handlers::json_response(r#"{"status":"ready"}"#),
-        Err(error) => ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..error }.into_response(),
+pub(crate) async fn ready(
+    State(server): State<ServerState>,
+    Extension(access): Extension<AccessControl>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(error) = server.readiness.result(&server.archive).await {
+        return ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..error }.into_response();
     }
+    let apps = server.apps.status();
+    let with_reasons = !apps.broken.is_empty() && access.is_administrator(&headers).await;
+    let mut body = describe(&apps, &server.runs.stalled(), with_reasons);
+    if apps.served > 0 {
+        body["status"] = "ready".into();
+        return Json(body).into_response();
+    }
+    body["detail"] = "no app can be loaded".into();
+    body["kind"] = "no_app".into();
+    (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+}
+
+/// The apps that cannot be loaded, and the runs that wait for them.
+fn describe(apps: &AppsStatus, stalled: &BTreeMap<String, usize>, with_reasons: bool) -> Value {
+    let app = |BrokenApp { name, fault, serves_previous }: &BrokenApp| {
+        let mut app = json!({"name": name, "kind": fault.kind.as_str(), "servesPrevious": serves_previous});
+        if with_reasons {
+            app["reason"] = fault.reason.as_str().into();
+        }
+        app
+    };
+    let broken: Vec<Value> = apps.broken.iter().map(app).collect();
+    let stalled: Vec<Value> = stalled.iter().map(|(app, runs)| json!({"app": app, "runs": runs})).collect();
+    json!({"apps": {"broken": broken}, "recovery": {"stalled": stalled}})
 }
 
 impl Readiness {
@@ -53,7 +87,7 @@ impl Readiness {
 
     /// The cached or running check; starts a new one if there is none.
     fn current_check(&self, archive: &Archive) -> ReadinessCheck {
-        let mut current = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.check.locked();
         if let Some(check) = current.as_ref().filter(|check| is_current(check)) {
             return check.clone();
         }

@@ -1,10 +1,11 @@
-//! Every route of the server, in two tables: public routes and routes that need a principal.
+//! Every route of the server, in three tables: public routes, routes that need a principal, and ADK's operations that this
+//! server does not have.
 
 use crate::{
     access::{self, AccessControl},
     auth::login,
     error::ApiError,
-    handlers::{apps, artifacts, dev, dev_ui, run, runs, sessions, traces},
+    handlers::{apps, artifacts, dev, dev::EVALUATION, dev_ui, run, runs, sessions, traces},
     instrument, metrics, openapi, readiness,
     state::ServerState,
 };
@@ -12,7 +13,7 @@ use axum::{
     Router,
     http::StatusCode,
     middleware::from_fn_with_state,
-    routing::{get, patch, post},
+    routing::{MethodFilter, get, on, patch, post},
 };
 
 /// The routes with their layers.
@@ -29,8 +30,8 @@ use axum::{
 /// The log line of a request holds the path below the prefix; metrics and spans name the full route. Requests need a
 /// [`PeerAddr`](crate::access::PeerAddr) extension for `X-Forwarded-*` headers to count; [`serve`](crate::serve()) inserts it.
 pub fn router(server: ServerState, access: AccessControl) -> Router {
-    let server = ServerState { runs_per_user: access.limits().runs_per_user, ..server };
-    let authenticated = authenticated_routes()
+    let server = server.with_limits(access.limits());
+    let authenticated = add_unsupported(authenticated_routes())
         // Inside the layer: a client without a token does not learn which routes exist.
         .fallback(async || ApiError::not_found("Not Found"))
         .method_not_allowed_fallback(method_not_allowed)
@@ -94,7 +95,6 @@ fn authenticated_routes() -> Router<ServerState> {
         // Messages, as ADK's clients send them.
         .route("/run", post(run::run))
         .route("/run_sse", post(run::run_sse))
-        .route("/run_live", get(dev::no_live))
         // Runs by id.
         .route("/apps/{app}/users/{user}/sessions/{session}/runs", get(runs::list).post(runs::start))
         .route("/apps/{app}/users/{user}/sessions/{session}/runs/{run}", get(runs::get))
@@ -110,9 +110,59 @@ fn authenticated_routes() -> Router<ServerState> {
         .route("/dev/apps/{app}/debug/trace/session/{session}", get(traces::list_session_spans))
         .route("/dev/apps/{app}/eval_sets", get(dev::empty_list))
         .route("/dev/apps/{app}/eval-sets", get(dev::no_eval_sets))
+        .route("/dev/apps/{app}/eval_sets/{set}/evals", get(dev::no_eval_set))
+        .route("/dev/apps/{app}/eval_sets/{set}/evals/{case}", get(dev::no_eval_case))
+        .route("/dev/apps/{app}/eval-sets/{set}/eval-cases/{case}", get(dev::no_eval_case))
         .route("/dev/apps/{app}/eval_results", get(dev::empty_list))
         .route("/dev/apps/{app}/eval-results", get(dev::no_eval_results))
+        .route("/dev/apps/{app}/eval_results/{result}", get(dev::no_eval_result))
+        .route("/dev/apps/{app}/eval-results/{result}", get(dev::no_eval_result))
         .route("/dev/apps/{app}/metrics-info", get(dev::no_metrics))
         .route("/dev/apps/{app}/tests", get(dev::empty_list))
+        .route("/dev/apps/{app}/tests/{test}", get(dev::no_test))
         .route("/dev/apps/{app}/builder", get(dev::no_builder))
+}
+
+const TESTS: &str = "this server has no agent tests; record and run them with google-adk";
+const BUILDER: &str = "this server does not edit agents; change their files, and the server loads them again";
+const DEPLOYMENT: &str = "this server does not deploy agents; copy their files to the server that runs them";
+const LIVE: &str = "this server does not support live audio; send messages to /run_sse";
+const IDENTITY: &str = "this server does not support Google's agent identity";
+
+/// ADK's operations that answer 501, each with its method and reason.
+pub(crate) const UNSUPPORTED: &[(&str, &str, &str)] = &[
+    ("get", "/run_live", LIVE),
+    ("post", "/agent-identity/finalize", IDENTITY),
+    ("post", "/dev/apps/{app}/builder/save", BUILDER),
+    ("post", "/dev/apps/{app}/builder/cancel", BUILDER),
+    ("post", "/dev/apps/{app}/tests/rebuild", TESTS),
+    ("post", "/dev/apps/{app}/tests/run", TESTS),
+    ("put", "/dev/apps/{app}/tests/{test}", TESTS),
+    ("delete", "/dev/apps/{app}/tests/{test}", TESTS),
+    ("post", "/dev/apps/{app}/eval-sets", EVALUATION),
+    ("post", "/dev/apps/{app}/eval_sets/{set}", EVALUATION),
+    ("post", "/dev/apps/{app}/eval_sets/{set}/run_eval", EVALUATION),
+    ("post", "/dev/apps/{app}/eval-sets/{set}/run", EVALUATION),
+    ("post", "/dev/apps/{app}/eval_sets/{set}/add_session", EVALUATION),
+    ("post", "/dev/apps/{app}/eval-sets/{set}/add-session", EVALUATION),
+    ("put", "/dev/apps/{app}/eval_sets/{set}/evals/{case}", EVALUATION),
+    ("delete", "/dev/apps/{app}/eval_sets/{set}/evals/{case}", EVALUATION),
+    ("put", "/dev/apps/{app}/eval-sets/{set}/eval-cases/{case}", EVALUATION),
+    ("delete", "/dev/apps/{app}/eval-sets/{set}/eval-cases/{case}", EVALUATION),
+    ("get", "/dev/apps/{app}/deploy/defaults", DEPLOYMENT),
+    ("post", "/dev/apps/{app}/deploy/agent_engine", DEPLOYMENT),
+    ("post", "/dev/apps/{app}/deploy/cloud_run", DEPLOYMENT),
+    ("post", "/dev/apps/{app}/deploy/gke", DEPLOYMENT),
+];
+
+fn add_unsupported(router: Router<ServerState>) -> Router<ServerState> {
+    UNSUPPORTED.iter().fold(router, |router, &(method, path, reason)| {
+        let filter = match method {
+            "get" => MethodFilter::GET,
+            "put" => MethodFilter::PUT,
+            "delete" => MethodFilter::DELETE,
+            _ => MethodFilter::POST,
+        };
+        router.route(path, on(filter, async move || dev::unsupported(reason)))
+    })
 }

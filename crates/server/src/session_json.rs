@@ -1,7 +1,11 @@
 //! Sessions as ADK's JSON. Long responses are serialized while they are read: neither all events of a session nor all sessions of a
 //! user are in memory at once.
 
-use crate::{error::ApiError, handlers::json_response};
+use crate::{
+    error::ApiError,
+    handlers::json_response,
+    response_budget::{ResponseBudget, SMALL_PART},
+};
 use adk::{
     error::{ServiceError, StoreError, StoreFault},
     event::Event,
@@ -14,38 +18,98 @@ use bridge::store::archive::{EventPages, SessionSummaries, SessionSummary};
 use futures::stream;
 use serde_json::Value;
 
-/// The approximate size of a chunk in bytes.
-const CHUNK_BYTES: usize = 128 * 1024;
-/// Events of the first page. The size of later pages follows from the size of the events.
-const FIRST_PAGE: usize = 64;
-const MAX_PAGE: usize = 512;
+/// The approximate size of a chunk in bytes. A connection whose client does not read holds one or two.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// The maximum number of events in a chunk.
+const MAX_EVENTS: usize = 512;
 
 type JsonResult<T> = Result<T, serde_json::Error>;
 
+/// The beginning of a session's JSON, with its state, and what the rest needs.
+///
+/// The state is charged like an event, so it is not kept in the summary.
+pub(crate) struct OpenedSession {
+    begin: Bytes,
+    head: SessionSummary,
+}
+
+impl OpenedSession {
+    /// Serializes the beginning of a session. `load` is called again if its state is large.
+    pub(crate) async fn load<F>(
+        budget: &ResponseBudget,
+        user: &str,
+        mut load: impl FnMut() -> F,
+    ) -> Result<Self, ApiError>
+    where
+        F: Future<Output = Result<SessionSummary, ApiError>>,
+    {
+        let open = || {
+            let head = load();
+            async move {
+                let mut head = head.await?;
+                let begin = open_session(&head).map_err(serialization_error)?;
+                head.state.clear();
+                Ok::<_, ApiError>((begin, head))
+            }
+        };
+        let (begin, head) = budget.load(user, open).await?;
+        Ok(Self { begin, head })
+    }
+
+    /// The position of the last event.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.head.last_seq
+    }
+}
+
 /// A session with its events. A short one is sent at once, a long one in chunks.
-pub(crate) async fn session_response(head: SessionSummary, pages: EventPages) -> Result<Response, ApiError> {
-    let session = SessionStream { head, pages, page_size: FIRST_PAGE, has_begun: false, is_over: false };
+pub(crate) async fn session_response(
+    head: OpenedSession,
+    pages: EventPages,
+    budget: &ResponseBudget,
+) -> Result<Response, ApiError> {
+    let session = SessionStream::new(head, pages, budget, None);
     respond(JsonStream::Session(Box::new(session))).await
 }
 
 /// Sessions without their events.
-pub(crate) async fn list_response(heads: SessionSummaries) -> Result<Response, ApiError> {
-    respond(JsonStream::List(SessionListStream { heads, has_begun: false, is_over: false })).await
+pub(crate) async fn list_response(
+    heads: SessionSummaries,
+    user: &str,
+    budget: &ResponseBudget,
+) -> Result<Response, ApiError> {
+    let (user, budget) = (user.to_owned(), budget.clone());
+    respond(JsonStream::List(SessionListStream { heads, user, budget, has_begun: false, is_over: false }))
+        .await
 }
 
 /// A session with one page of its events, and the position after which the next page begins, if there is one.
 pub(crate) async fn session_page(
+    head: OpenedSession,
+    pages: EventPages,
+    limit: u64,
+    budget: &ResponseBudget,
+) -> Result<(Response, Option<u64>), ApiError> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let next = end_of_page(&head.head, pages.clone(), limit).await?;
+    let session = SessionStream::new(head, pages, budget, Some(limit));
+    Ok((respond(JsonStream::Session(Box::new(session))).await?, next))
+}
+
+/// The last position of a page, if events follow it. It is sent before the page is serialized.
+async fn end_of_page(
     head: &SessionSummary,
     mut pages: EventPages,
-    limit: u64,
-) -> Result<(Vec<u8>, Option<u64>), ApiError> {
-    let size = usize::try_from(limit).unwrap_or(FIRST_PAGE);
-    let events = if size == 0 { Vec::new() } else { pages.next(size).await? };
-    let mut body = open_session(head)?;
-    append_events(&mut body, head, &events, true)?;
-    body.extend(close_session(head)?);
-    let last = events.last().map(|(seq, _)| *seq).filter(|seq| *seq < head.last_seq);
-    Ok((body, last.filter(|_| events.len() == size)))
+    limit: usize,
+) -> Result<Option<u64>, ServiceError> {
+    let (mut left, mut last) = (limit, None);
+    while left > 0 {
+        let events = pages.next(left.min(MAX_EVENTS), CHUNK_BYTES).await?;
+        let Some((seq, _)) = events.last() else { return Ok(None) };
+        left -= events.len();
+        last = Some(*seq);
+    }
+    Ok(last.filter(|seq| *seq < head.last_seq))
 }
 
 async fn respond(mut stream: JsonStream) -> Result<Response, ApiError> {
@@ -59,7 +123,7 @@ async fn respond(mut stream: JsonStream) -> Result<Response, ApiError> {
             Some(first) => Some(first),
             None => stream.next().await?,
         };
-        Ok::<_, ServiceError>(chunk.map(|chunk| (Bytes::from(chunk), (None, stream))))
+        Ok::<_, ServiceError>(chunk.map(|chunk| (chunk, (None, stream))))
     });
     Ok(json_response(Body::from_stream(chunks)))
 }
@@ -78,7 +142,7 @@ impl JsonStream {
         }
     }
 
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, ServiceError> {
+    async fn next(&mut self) -> Result<Option<Bytes>, ServiceError> {
         if self.is_over() {
             return Ok(None);
         }
@@ -92,29 +156,51 @@ impl JsonStream {
 
 struct SessionStream {
     head: SessionSummary,
+    /// The beginning of the object, until it is sent.
+    begin: Bytes,
     pages: EventPages,
-    /// The number of events to read next.
-    page_size: usize,
-    has_begun: bool,
+    budget: ResponseBudget,
+    /// The maximum number of further events.
+    left: usize,
+    has_events: bool,
     is_over: bool,
 }
 
 impl SessionStream {
-    async fn next(&mut self) -> Result<Vec<u8>, ServiceError> {
-        let events = self.pages.next(self.page_size).await?;
-        // Events appended after the head was read are not part of this response.
-        let is_past_head = events.last().is_none_or(|(seq, _)| *seq >= self.head.last_seq);
-        self.is_over = is_past_head || events.len() < self.page_size;
-        let chunk = self.serialize(&events).map_err(serialization_error)?;
-        self.page_size = (events.len() * CHUNK_BYTES / chunk.len().max(1)).clamp(1, MAX_PAGE);
+    fn new(opened: OpenedSession, pages: EventPages, budget: &ResponseBudget, limit: Option<usize>) -> Self {
+        let left = limit.unwrap_or(usize::MAX);
+        let (OpenedSession { begin, head }, budget) = (opened, budget.clone());
+        Self { head, begin, pages, budget, left, has_events: false, is_over: false }
+    }
+
+    async fn next(&mut self) -> Result<Bytes, ServiceError> {
+        // A large state is a chunk of its own. Otherwise it would be copied beside its charge.
+        if self.begin.len() > SMALL_PART {
+            return Ok(std::mem::take(&mut self.begin));
+        }
+        let limit = self.left.min(MAX_EVENTS);
+        let this = &*self;
+        let load = || async move {
+            let mut pages = this.pages.clone();
+            let events = if limit == 0 { Vec::new() } else { pages.next(limit, CHUNK_BYTES).await? };
+            // Events appended after the head was read are not part of this response.
+            let is_past_head = events.last().is_none_or(|(seq, _)| *seq >= this.head.last_seq);
+            let is_over = is_past_head || events.len() == this.left || pages.has_ended();
+            let chunk = this.serialize(&events, is_over).map_err(serialization_error)?;
+            Ok::<_, ServiceError>((chunk, (pages, events.len(), is_over)))
+        };
+        let (chunk, (pages, count, is_over)) = self.budget.load(&self.head.key.user_id, load).await?;
+        (self.pages, self.is_over) = (pages, is_over);
+        self.left -= count;
+        self.has_events |= count > 0;
+        self.begin.clear();
         Ok(chunk)
     }
 
-    fn serialize(&mut self, events: &[(u64, Event)]) -> JsonResult<Vec<u8>> {
-        let is_first = !std::mem::replace(&mut self.has_begun, true);
-        let mut chunk = if is_first { open_session(&self.head)? } else { Vec::with_capacity(CHUNK_BYTES) };
-        append_events(&mut chunk, &self.head, events, is_first)?;
-        if self.is_over {
+    fn serialize(&self, events: &[(u64, Event)], is_over: bool) -> JsonResult<Vec<u8>> {
+        let mut chunk = self.begin.to_vec();
+        append_events(&mut chunk, &self.head, events, !self.has_events)?;
+        if is_over {
             chunk.extend(close_session(&self.head)?);
         }
         Ok(chunk)
@@ -123,28 +209,45 @@ impl SessionStream {
 
 struct SessionListStream {
     heads: SessionSummaries,
+    user: String,
+    budget: ResponseBudget,
     has_begun: bool,
     is_over: bool,
 }
 
 impl SessionListStream {
-    async fn next(&mut self) -> Result<Vec<u8>, ServiceError> {
-        let mut chunk = Vec::new();
-        while chunk.len() < CHUNK_BYTES && !self.is_over {
-            let head = self.heads.next().await?;
-            self.is_over = head.is_none();
-            match (head, self.has_begun) {
-                (Some(head), has_begun) => {
-                    chunk.push(if has_begun { b',' } else { b'[' });
-                    chunk.extend(session_without_events(&head).map_err(serialization_error)?);
-                    self.has_begun = true;
-                }
-                (None, true) => chunk.push(b']'),
-                (None, false) => chunk.extend(b"[]"),
-            }
-        }
+    async fn next(&mut self) -> Result<Bytes, ServiceError> {
+        let (has_begun, heads) = (self.has_begun, &self.heads);
+        let load = || read_list(heads.clone(), has_begun);
+        let (chunk, next) = self.budget.load(&self.user, load).await?;
+        (self.heads, self.has_begun, self.is_over) = next;
         Ok(chunk)
     }
+}
+
+/// The position in a list after a chunk: the rest, whether an entry was written, and whether the list is over.
+type ListState = (SessionSummaries, bool, bool);
+
+/// The next chunk of a list.
+async fn read_list(
+    mut heads: SessionSummaries,
+    mut has_begun: bool,
+) -> Result<(Vec<u8>, ListState), ServiceError> {
+    let (mut chunk, mut is_over) = (Vec::new(), false);
+    while chunk.len() < CHUNK_BYTES && !is_over {
+        let head = heads.next().await?;
+        is_over = head.is_none();
+        match (head, has_begun) {
+            (Some(head), _) => {
+                chunk.push(if has_begun { b',' } else { b'[' });
+                chunk.extend(session_without_events(&head).map_err(serialization_error)?);
+                has_begun = true;
+            }
+            (None, true) => chunk.push(b']'),
+            (None, false) => chunk.extend(b"[]"),
+        }
+    }
+    Ok((chunk, (heads, has_begun, is_over)))
 }
 
 fn serialization_error(error: serde_json::Error) -> ServiceError {

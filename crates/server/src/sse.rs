@@ -1,11 +1,11 @@
-//! The events of a run as server-sent events. Each has the reader's cursor as its id, so that a reader that reconnects misses
-//! nothing.
+//! The events of a run as server-sent events: on `/run_sse` in ADK's framing, on `…/runs/{id}/events` with cursors for readers
+//! that reconnect.
 
-use crate::{metrics::SseReaderGuard, state::ServerState};
+use crate::{error::ApiError, metrics::SseReaderGuard, state::ServerState};
 use adk::event::{Event, now};
 use axum::{
     body::{Body, Bytes},
-    http::header,
+    http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use bridge::runs::{Reader, ReaderItem, RunEntry, RunOutcome};
@@ -13,6 +13,7 @@ use futures::stream;
 use serde_json::{Map, Value};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 /// Interval of comments on an idle stream, which keep proxies from closing it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -23,22 +24,56 @@ pub(crate) enum ArtifactSplit {
     Keep,
 }
 
+/// The framing of a stream. In both, an idle stream gets comments in blocks of their own, which the known clients of ADK skip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SseFraming {
+    /// Each block is one `data:` line. Google's JavaScript client parses everything after the first `data: ` of a block as JSON,
+    /// and skips blocks that begin with another field.
+    Adk(ArtifactSplit),
+    /// Each event has the reader's cursor as its id.
+    WithCursor,
+}
+
 /// A response that streams the events of a run.
-pub(crate) fn stream_events(reader: Reader, split: ArtifactSplit, server: &ServerState) -> Response {
+pub(crate) fn stream_events(reader: Reader, framing: SseFraming, server: &ServerState) -> Response {
     let events =
-        RunEventStream { reader, split, last: None, is_over: false, _guard: server.count_sse_reader() };
+        RunEventStream { reader, framing, last: None, is_over: false, _guard: server.count_sse_reader() };
     let chunks = stream::unfold(events, |mut events| async move {
         let chunk = events.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(chunk)), events))
     });
-    let headers =
-        [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
-    (headers, Body::from_stream(chunks)).into_response()
+    stream_response(Body::from_stream(chunks))
+}
+
+/// A stream whose only item is an error.
+pub(crate) fn failed_stream(kind: &str, message: &str) -> Response {
+    // A stream of one chunk: clients expect a body without a length.
+    let chunk = Ok::<_, Infallible>(Bytes::from(format_error(kind, message)));
+    stream_response(Body::from_stream(stream::iter([chunk])))
+}
+
+fn stream_response(body: Body) -> Response {
+    let no_store = HeaderValue::from_static("no-store");
+    let headers = [(header::CONTENT_TYPE, EVENT_STREAM), (header::CACHE_CONTROL, no_store)];
+    (headers, body).into_response()
+}
+
+/// The response to a request whose run did not start, as an error event. The status is that of the error.
+pub(crate) fn error_response(error: ApiError) -> Response {
+    let message = match &error.detail {
+        Value::String(message) => message.clone(),
+        errors => errors.to_string(),
+    };
+    let event = format_error(error.kind.unwrap_or("RequestError"), &message);
+    let mut response = error.into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, EVENT_STREAM);
+    *response.body_mut() = Body::from(event);
+    response
 }
 
 struct RunEventStream {
     reader: Reader,
-    split: ArtifactSplit,
+    framing: SseFraming,
     last: Option<Arc<Event>>,
     is_over: bool,
     _guard: SseReaderGuard,
@@ -54,7 +89,7 @@ impl RunEventStream {
         };
         match next {
             Ok(ReaderItem::Entry(entry)) => {
-                let chunk = format_entry(&entry, self.split);
+                let chunk = format_entry(&entry, self.framing);
                 self.last = Some(entry.event);
                 Some(chunk)
             }
@@ -91,18 +126,21 @@ pub(crate) fn failure_details(last: Option<&Event>, message: String) -> (String,
     }
 }
 
-fn format_entry(entry: &RunEntry, split: ArtifactSplit) -> String {
-    let id = entry.cursor.to_id();
+fn format_entry(entry: &RunEntry, framing: SseFraming) -> String {
     let event = &entry.event;
-    if split == ArtifactSplit::Keep || event.content.is_none() || event.actions.artifact_delta.is_empty() {
-        return format!("id: {id}\ndata: {}\n\n", entry.json);
+    match framing {
+        SseFraming::WithCursor => format!("id: {}\ndata: {}\n\n", entry.cursor.to_id(), entry.json),
+        SseFraming::Adk(ArtifactSplit::Split)
+            if event.content.is_some() && !event.actions.artifact_delta.is_empty() =>
+        {
+            let mut content = (**event).clone();
+            content.actions.artifact_delta = Map::new();
+            let mut artifacts = (**event).clone();
+            artifacts.content = None;
+            format!("data: {}\n\ndata: {}\n\n", to_json(&content), to_json(&artifacts))
+        }
+        SseFraming::Adk(_) => format!("data: {}\n\n", entry.json),
     }
-    let mut content = (**event).clone();
-    content.actions.artifact_delta = Map::new();
-    let mut artifacts = (**event).clone();
-    artifacts.content = None;
-    // Only the second half has the id: a reader that reconnects after the first half gets both again.
-    format!("data: {}\n\nid: {id}\ndata: {}\n\n", to_json(&content), to_json(&artifacts))
 }
 
 fn to_json(event: &Event) -> String {
@@ -134,20 +172,19 @@ mod tests {
     }
 
     #[test]
-    fn an_event_with_content_and_artifacts_is_split_into_two_with_one_id() {
+    fn an_event_with_content_and_artifacts_is_split_into_two_blocks() {
         let mut event = Event { content: Some(Content::model("done")), ..Event::new("e-1", "agent") };
         event.actions.artifact_delta.insert("a.txt".to_owned(), json!(0));
-        let chunk = format_entry(&entry(event.clone()), ArtifactSplit::Split);
-        let lines: Vec<&str> = chunk.lines().filter(|line| !line.is_empty()).collect();
-        assert_eq!(lines.len(), 3);
-        assert!(lines[0].contains("done") && lines[0].contains(r#""artifactDelta":{}"#), "{}", lines[0]);
-        assert_eq!(lines[1], "id: 3");
-        assert!(
-            !lines[2].contains("done") && lines[2].contains(r#""artifactDelta":{"a.txt":0}"#),
-            "{}",
-            lines[2]
-        );
-        assert_eq!(format_entry(&entry(event), ArtifactSplit::Keep).matches("data: ").count(), 1);
+        let entry = entry(event);
+        let chunk = format_entry(&entry, SseFraming::Adk(ArtifactSplit::Split));
+        let [content, artifacts, ""] = chunk.split("\n\n").collect::<Vec<_>>()[..] else { panic!("{chunk}") };
+        assert!(content.starts_with("data: {") && content.contains("done"), "{content}");
+        assert!(content.contains(r#""artifactDelta":{}"#), "{content}");
+        assert!(artifacts.starts_with("data: {") && !artifacts.contains("done"), "{artifacts}");
+        assert!(artifacts.contains(r#""artifactDelta":{"a.txt":0}"#), "{artifacts}");
+        let whole = format!("data: {}\n\n", entry.json);
+        assert_eq!(format_entry(&entry, SseFraming::Adk(ArtifactSplit::Keep)), whole);
+        assert_eq!(format_entry(&entry, SseFraming::WithCursor), format!("id: 3\n{whole}"));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The state that the handlers share.
 
 use crate::{
-    app_registry::{AppLookupError, AppRegistry, ServedApp},
+    app_registry::{AppFault, AppLookupError, AppRegistry, ServedApp},
     error::ApiError,
     handlers::dev_ui::DevUi,
     instrument::LogSink,
+    limits::ServerLimits,
     metrics::{Metrics, SseReaderGuard},
     principal::Principal,
     readiness::Readiness,
+    response_budget::ResponseBudget,
 };
 use axum::http::StatusCode;
 use bridge::{
@@ -16,6 +18,9 @@ use bridge::{
 };
 use std::{path::PathBuf, sync::Arc};
 use telemetry::Telemetry;
+
+/// The longest name of an app in bytes: the name is that of a directory.
+const MAX_APP_NAME: usize = 255;
 
 /// The state of one server. Clones share it.
 #[derive(Clone, Debug)]
@@ -30,6 +35,9 @@ pub struct ServerState {
     pub(crate) telemetry: Telemetry,
     /// The maximum number of concurrent runs per user; zero for no limit.
     pub(crate) runs_per_user: usize,
+    /// The maximum number of sessions per user.
+    pub(crate) session_quota: Option<u64>,
+    pub(crate) response_budget: ResponseBudget,
 }
 
 impl ServerState {
@@ -44,10 +52,21 @@ impl ServerState {
             log: None,
             telemetry: Telemetry::default(),
             runs_per_user: 0,
+            session_quota: None,
+            response_budget: ResponseBudget::new(ServerLimits::default().response_memory),
         }
     }
 
-    /// Serves ADK's web page from a directory. `locate` is called once, on the first request for the page.
+    pub(crate) fn with_limits(self, limits: &ServerLimits) -> Self {
+        Self {
+            runs_per_user: limits.runs_per_user,
+            session_quota: Some(limits.sessions_per_user).filter(|quota| *quota > 0),
+            response_budget: ResponseBudget::new(limits.response_memory),
+            ..self
+        }
+    }
+
+    /// Serves ADK's web page from a directory. `locate` is called once, when the page is first needed.
     pub fn with_dev_ui(self, locate: impl Fn() -> Option<PathBuf> + Send + Sync + 'static) -> Self {
         Self { dev_ui: Arc::new(DevUi::new(locate)), ..self }
     }
@@ -83,17 +102,53 @@ impl ServerState {
         Arc::new(AppRecoverySource { apps: Arc::clone(&self.apps), report })
     }
 
-    pub(crate) fn app(&self, name: &str) -> Result<Arc<ServedApp>, ApiError> {
+    /// Finds an app for a caller. Only administrators see why an app is broken: the reason names files and settings.
+    pub(crate) fn app(&self, caller: &Principal, name: &str) -> Result<Arc<ServedApp>, ApiError> {
         self.apps.find(name).map_err(|error| match error {
+            AppLookupError::NotFound(_) if !is_app_name(name) => ApiError::not_found(format!(
+                "Invalid agent name: {}. Agent names must be valid Python identifiers (letters, digits, and underscores only).",
+                quote(name)
+            )),
             AppLookupError::NotFound(message) => ApiError::not_found(message),
-            AppLookupError::Broken(message) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message),
+            AppLookupError::Broken(AppFault { kind, reason }) => {
+                let detail = if caller.admin { reason } else { format!("the app {name} cannot be loaded") };
+                let error = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, detail);
+                ApiError { kind: Some(kind.as_str()), ..error }
+            }
         })
+    }
+
+    /// Fails with 404 unless the app exists. An app with an invalid configuration exists.
+    pub(crate) fn require_app(&self, name: &str) -> Result<(), ApiError> {
+        match self.app(&Principal::administrator(), name) {
+            Err(error) if error.status == StatusCode::NOT_FOUND => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Whether ADK's web page is installed. The first call locates it.
+    pub async fn has_dev_ui(&self) -> bool {
+        let dev_ui = Arc::clone(&self.dev_ui);
+        tokio::task::spawn_blocking(move || dev_ui.is_installed()).await.unwrap_or(false)
     }
 
     /// Counts one more SSE reader until the guard is dropped.
     pub(crate) fn count_sse_reader(&self) -> SseReaderGuard {
         SseReaderGuard::new(Arc::clone(&self.metrics))
     }
+}
+
+/// Whether ADK accepts the name of an app. The registry may serve others as well.
+fn is_app_name(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty() && name.len() <= MAX_APP_NAME && name.bytes().all(is_word)
+}
+
+/// The beginning of a name from a client, without control characters.
+fn quote(name: &str) -> String {
+    let shown: String = name.chars().take(MAX_APP_NAME).collect();
+    let rest = if shown.len() < name.len() { "…" } else { "" };
+    format!("'{}{rest}'", shown.escape_debug())
 }
 
 struct AppRecoverySource {

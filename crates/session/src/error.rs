@@ -14,6 +14,9 @@ pub enum Error {
     NotFound(SessionKey),
     #[error("session {0} already exists")]
     Exists(SessionKey),
+    /// The user has as many sessions as [`NewSession::quota`](crate::NewSession::quota) admits.
+    #[error("user {user} has the maximum of {quota} sessions")]
+    QuotaReached { user: String, quota: u64 },
     #[error("session {key} has moved on: expected its end at {expected}, found it at {found}")]
     Conflict { key: SessionKey, expected: Seq, found: Seq },
     /// A message id is used twice. If it is the id of the *last* message of a commit, the commit is a retry instead.
@@ -27,6 +30,9 @@ pub enum Error {
     /// The run has a status that does not admit the transition, or has another owner.
     #[error("run {id} of session {key} has moved on")]
     RunMoved { key: SessionKey, id: String },
+    /// The run must be new, but the session has a run with this id.
+    #[error("session {key} has a run {id} already")]
+    RunExists { key: SessionKey, id: String },
     /// The idempotency key is known: the request was stored as this run.
     #[error("the request became run {id} of session {key} already")]
     Duplicate { key: SessionKey, id: String },

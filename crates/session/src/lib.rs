@@ -10,6 +10,7 @@
 //! | [`draft`] | streamed text that is not in the log yet |
 //! | [`log`] | paged reads of a session, of a run, and of the state log |
 //! | [`facts`] | pending work: state derived from the part of the log before the tail |
+//! | [`recipe`] | how the request of a model call was built |
 //! | [`artifact`] | versioned files of a session or a user |
 //! | `import` (feature `import`) | imports databases of Lango in Go |
 //! | [`memory`], [`sqlite`] | the two backends; `testkit::store_suite` tests what every backend must do |
@@ -30,6 +31,7 @@ pub mod log;
 pub mod memory;
 pub mod message;
 pub mod owner;
+pub mod recipe;
 pub mod run;
 pub mod sqlite;
 pub mod store;
@@ -43,6 +45,7 @@ pub use lifecycle::RunStatus;
 pub use log::{PageRequest, SessionLog, StateEntry};
 pub use message::{SessionMessage, StoredMessage, ToolCall};
 pub use owner::{Heartbeat, Liveness, OwnerClaim, OwnerStatus, Owners};
+pub use recipe::{NewRecipe, RecipeQuery, RecipeText, Recipes, StoredRecipe};
 pub use run::{
     Activity, GoneOwner, Lease, NewRun, OwnedRun, RequestKey, RunLog, RunRecord, RunStore, TakeOver,
     TakenOver, TakenOverState, Withdrawal,
@@ -58,6 +61,12 @@ use std::{future::Future, pin::Pin};
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A backend. One store holds everything that belongs to a session, so that a commit is one transaction.
-pub trait Store: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore {}
+pub trait Store:
+    SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore + Recipes
+{
+}
 
-impl<T: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore> Store for T {}
+impl<T: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore + Recipes> Store
+    for T
+{
+}

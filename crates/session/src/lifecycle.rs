@@ -1,19 +1,28 @@
-//! The lifecycle of a run and its lease: an enum of states, and one pure function that admits transitions.
+//! The state machine of a run and its lease: an enum of states, and one pure function, [`transition`], that admits transitions.
 //!
 //! Both backends call [`transition`] inside the transaction that stores its result, so each transition is one commit. The
 //! function uses no clock and no storage; `tests/lifecycle_model` explores it exhaustively.
 //!
 //! ```text
-//!            Enqueue            Start             Finish
-//!   (new) ───────────▶ queued ─────────▶ running ─────────▶ done · failed · interrupted · cancelled
-//!     │                  │ ▲                ▲ │
-//!     │      Withdraw ◀──┘ │ Enqueue        │ │ Finish
-//!     │  (cancelled/failed)│                │ ▼
-//!     └────────────────────┼────Start───▶ waiting ── Supersede, Cancel ──▶ cancelled
+//!                  Start (the session is free)
+//!       ┌───────────────────────────────────────────┐
+//!       │                                           ▼
+//!  new message ── Enqueue ──▶ queued ── Start ──▶ running ── Finish ──▶ done · failed · cancelled · interrupted
+//!                             │    ▲               │   ▲
+//!         Withdraw, Supersede │    │ Enqueue       │   │ Start
+//!                             ▼    │ (an answer)   │   │ (an answer)
+//!            cancelled · failed    │               │   │
+//!                                  │        Finish │   │
+//!                                  │  (a question) ▼   │
+//!                                  └───────────── waiting ── Supersede, Cancel ──▶ cancelled
 //! ```
 //!
-//! A session has at most one `running` run: that run *is* the lease. The epoch grows when a lease is acquired, taken over or
-//! released, and fences every commit with an earlier epoch.
+//! `Withdraw` ends a queued run as `cancelled` or `failed`, `Supersede` as `cancelled`. `TakeOver`, which is not drawn, changes
+//! the owner of a `queued` or `running` run and keeps its state.
+//!
+//! A session has at most one `running` run, and that run holds the session's lease. The epoch is the fencing token of the lease:
+//! it grows when a run starts, is taken over while it runs, finishes, or is cancelled while it waits, and every commit with an
+//! earlier epoch is refused.
 
 /// The state of a run. `Done`, `Failed`, `Cancelled` and `Interrupted` are terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,7 +84,7 @@ impl RunStatus {
 /// The lease and the queue of a session: the part that a transition depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TurnState {
-    /// The current fencing number.
+    /// The current fencing token.
     pub epoch: u64,
     /// Whether a run holds the lease.
     pub is_leased: bool,

@@ -8,7 +8,10 @@ use serde_json::Value;
 pub struct PageRequest {
     /// The cursor: the page starts after this sequence number.
     pub after: Seq,
+    /// The maximum number of rows.
     pub limit: usize,
+    /// The page ends with the row that reaches this sum of text, so it has at least one row. State changes are not counted.
+    pub max_bytes: usize,
 }
 
 /// A state change with its sequence number in the log.

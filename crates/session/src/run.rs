@@ -5,10 +5,22 @@ use crate::{Error, Pending, Result, RunStatus, Seq, SessionKey};
 /// A run to enqueue or to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRun {
-    /// Unique in the session. The id of a `waiting` run continues that run.
+    /// Unique in the session. The id of a `waiting` run continues that run, unless `is_new` is set.
     pub id: String,
     pub owner: String,
     pub request_key: Option<RequestKey>,
+    /// Fails with [`Error::RunExists`] if the session has a run with this id, whatever its status.
+    pub is_new: bool,
+}
+
+impl NewRun {
+    /// `exists` says whether the session has a run with this id.
+    pub(crate) fn admit(&self, key: &SessionKey, exists: bool) -> Result<()> {
+        if self.is_new && exists {
+            return Err(Error::RunExists { key: key.clone(), id: self.id.clone() });
+        }
+        Ok(())
+    }
 }
 
 /// An idempotency key. It is unique per user, and stored by the commit that stores the message.
@@ -80,11 +92,15 @@ pub struct RunRecord {
 }
 
 /// The right to append to a session. Its running run holds it, and the epoch fences earlier holders.
+///
+/// A lease has no TTL and is not renewed. It ends with the run, or when the run is taken over because its owner is gone: the
+/// advisory lock of the owner's process and its heartbeat prove that the owner is alive (see [`owner`](crate::owner)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub key: SessionKey,
     /// The [number](RunRecord::number) of the run.
     pub run: u64,
+    /// The fencing token: a commit with another epoch than the session's is refused.
     pub epoch: u64,
 }
 
@@ -182,7 +198,7 @@ pub struct Withdrawal {
 
 pub trait RunStore: Send + Sync {
     /// Queues a message. The run and its payload are one row, stored by one commit. [`Error::Duplicate`] or
-    /// [`Error::KeyReused`] if the idempotency key is known.
+    /// [`Error::KeyReused`] if the idempotency key is known, [`Error::RunExists`] if the run must be new and is not.
     fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, RunRecord>;
 
     /// The payload of a queued run; `None` if it is not queued.

@@ -1,7 +1,7 @@
 //! Sessions, and the commits that change them.
 
 use crate::{
-    Draft, Fact, FactChange, Lease, NewRun, Pending, RunStatus, Seq, SessionKey, SessionMessage,
+    Draft, Fact, FactChange, Lease, NewRecipe, NewRun, Pending, RunStatus, Seq, SessionKey, SessionMessage,
     StoredMessage,
 };
 use serde_json::Value;
@@ -42,6 +42,9 @@ pub struct NewSession {
     /// Commits to apply to the new session, oldest first. If one of them fails, neither the session nor any change is stored.
     pub steps: Vec<Commit>,
     pub on_conflict: OnConflict,
+    /// The maximum number of sessions of the user in all apps, this one included. Fails with
+    /// [`Error::QuotaReached`](crate::Error::QuotaReached) above it; `None` for no limit. An existing session is not affected.
+    pub quota: Option<u64>,
 }
 
 /// A session without its messages.
@@ -176,6 +179,8 @@ pub struct Commit {
     /// [`Error::Conflict`](crate::Error::Conflict) if the session has a draft and this is not set, so a draft never contains
     /// text of two runs.
     pub discards_draft: bool,
+    /// Stored with one of the messages.
+    pub recipe: Option<NewRecipe>,
 }
 
 impl Commit {
@@ -214,6 +219,8 @@ pub struct ListQuery {
     pub app: Option<String>,
     /// Only sessions of this user.
     pub user: Option<String>,
+    /// Only sessions with this id.
+    pub session: Option<String>,
     /// The cursor: the last row of the previous page.
     pub after: Option<SessionRow>,
     pub limit: usize,

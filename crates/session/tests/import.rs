@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
-use testkit::store_suite::make::{page, says};
+use testkit::store_suite::make::{message_commit, page};
 
 const SCHEMA: &str = include_str!("../../../fixtures/lango/schema.sql");
 const CONVERSATIONS: &str = include_str!("../../../fixtures/lango/conversations.sql");
@@ -143,7 +143,7 @@ async fn the_most_recently_used_session_is_listed_first() {
     import(&store, &path).await;
     let query = session::ListQuery { limit: 3, ..session::ListQuery::default() };
     let listed = store.list(query).await.unwrap();
-    let listed: Vec<&str> = listed.iter().map(|row| row.key.session.as_str()).collect();
+    let listed: Vec<&str> = listed.iter().map(|row| row.key.session_id.as_str()).collect();
     assert_eq!(listed, ["tools", "talk", "legacy"]);
 }
 
@@ -161,7 +161,7 @@ async fn a_repeated_import_changes_nothing_and_a_later_one_adds_new_messages() {
     assert_eq!((before.row, before.tail, before.state), (after.row, after.tail, after.state));
 
     // The conversation continues in both databases.
-    store.commit(&key("talk"), says("ours")).await.unwrap();
+    store.commit(&key("talk"), message_commit("ours")).await.unwrap();
     Connection::open(&path)
         .unwrap()
         .execute_batch(
@@ -192,10 +192,15 @@ async fn two_files_with_the_same_key_and_numbers_are_both_imported() {
 async fn messages_are_appended_to_an_existing_session_and_reported_as_an_anomaly() {
     let (_dir, path) = lango(CONVERSATIONS);
     let (store, _home) = ours();
-    let new =
-        NewSession { key: key("talk"), state: Vec::new(), steps: Vec::new(), on_conflict: OnConflict::Fail };
+    let new = NewSession {
+        key: key("talk"),
+        state: Vec::new(),
+        steps: Vec::new(),
+        on_conflict: OnConflict::Fail,
+        quota: None,
+    };
     store.create(new).await.unwrap();
-    store.commit(&key("talk"), says("ours")).await.unwrap();
+    store.commit(&key("talk"), message_commit("ours")).await.unwrap();
     let report = import(&store, &path).await;
     assert_eq!(report.anomalies[&Anomaly::ExistingSession].examples, ["talk"]);
     assert_eq!(said(&store, "talk").await[..2], ["user: text of ours", "user: I am Ann."]);
@@ -290,7 +295,7 @@ async fn an_interrupted_import_is_continued_without_a_gap() {
 
     // A concurrent write is a conflict: the next batch would no longer follow the previous one.
     let last = log(&store, "s").await.last().unwrap().seq;
-    store.commit(&key("s"), says("ours")).await.unwrap();
+    store.commit(&key("s"), message_commit("ours")).await.unwrap();
     let refused = target.add(source.read(batches[1], &mut report).unwrap(), &mut report).await.unwrap_err();
     assert!(matches!(refused, session::Error::Conflict { expected, .. } if expected == last), "{refused:?}");
 

@@ -1,32 +1,40 @@
 //! A buffer of the newest spans, bounded in bytes.
 
-use adk::trace::Span;
+use adk::{session::SessionKey, trace::Span};
+use bounded_cache::{BoundedCache, Limits};
 use serde_json::Value;
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 const CAPACITY: usize = 2 * 1024 * 1024;
 /// The estimated size of a span without its attributes.
 const SPAN_OVERHEAD: usize = 512;
 
-#[derive(Default)]
 pub(super) struct SpanBuffer {
-    spans: VecDeque<(Arc<Span>, usize)>,
-    bytes: usize,
+    /// By number, in the order of their ends.
+    spans: BoundedCache<u64, Arc<Span>>,
+    ended: u64,
+}
+
+impl Default for SpanBuffer {
+    fn default() -> Self {
+        Self { spans: BoundedCache::new(Limits::weight(CAPACITY)), ended: 0 }
+    }
 }
 
 impl SpanBuffer {
     pub(super) fn push(&mut self, span: Arc<Span>) {
         let size = size(&span);
-        self.bytes += size;
-        self.spans.push_back((span, size));
-        while self.bytes > CAPACITY {
-            let Some((_, size)) = self.spans.pop_front() else { break };
-            self.bytes -= size;
-        }
+        self.ended += 1;
+        self.spans.insert(self.ended, span, size);
+    }
+
+    /// Removes the spans of a session.
+    pub(super) fn forget(&mut self, session: &SessionKey) {
+        self.spans.retain(|span| span.session.as_deref() != Some(session));
     }
 
     pub(super) fn matching(&self, predicate: impl Fn(&Span) -> bool) -> Vec<Arc<Span>> {
-        self.spans.iter().map(|(span, _)| span).filter(|span| predicate(span)).map(Arc::clone).collect()
+        self.spans.values().filter(|span| predicate(span)).map(Arc::clone).collect()
     }
 }
 
@@ -52,11 +60,11 @@ mod tests {
         }
         let buffered: Vec<u64> = buffer.matching(|_| true).iter().map(|span| span.span_id).collect();
         assert_eq!((buffered.len(), buffered.last()), (20, Some(&99)));
-        assert!(buffer.bytes <= CAPACITY);
+        assert!(buffer.spans.weight() <= CAPACITY);
         // A span larger than the capacity evicts all others and itself.
         let mut large = span(100);
         large.attributes.insert("text".to_owned(), "x".repeat(CAPACITY).into());
         buffer.push(Arc::new(large));
-        assert!(buffer.matching(|_| true).is_empty() && buffer.bytes == 0);
+        assert!(buffer.matching(|_| true).is_empty() && buffer.spans.weight() == 0);
     }
 }

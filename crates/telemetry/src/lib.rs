@@ -6,12 +6,16 @@
 //! | `buffer` | a bounded buffer of the newest spans |
 //! | `export` | the bounded queue to a collector, and the task that sends batches |
 //! | `otlp` | spans as OTLP in JSON |
+//! | `histogram` | counts of durations in fixed buckets |
+//! | `measurements` | histograms of runs: waits, model calls, tool calls, commits |
 //! | `traceparent` | the W3C header by which a request continues a trace |
 //!
 //! **Invariant.** A turn never waits for telemetry: spans that do not fit the queue are dropped and counted.
 
 mod buffer;
 mod export;
+mod histogram;
+mod measurements;
 mod otlp;
 mod traceparent;
 
@@ -19,13 +23,20 @@ mod traceparent;
 mod tests;
 
 pub use export::{Collector, ExportCounts};
+pub use histogram::HistogramSeries;
+pub use measurements::HistogramFamily;
 
-use adk::trace::{Span, SpanSink, Trace};
+use adk::{
+    session::SessionKey,
+    trace::{MeasuredOperation, Span, SpanSink, Trace},
+};
 use buffer::SpanBuffer;
 use export::Exporter;
+use lock::LockExt;
+use measurements::Measurements;
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -38,6 +49,7 @@ struct SpanRecorder {
     buffer: Mutex<SpanBuffer>,
     exporter: Option<Exporter>,
     content: bool,
+    measurements: Measurements,
 }
 
 impl Telemetry {
@@ -45,11 +57,11 @@ impl Telemetry {
     pub fn new(collector: Option<Collector>) -> Result<Self, String> {
         let content = collector.as_ref().is_some_and(|collector| collector.content);
         let exporter = collector.map(Exporter::start).transpose()?;
-        Ok(Self(Arc::new(SpanRecorder { buffer: Mutex::default(), exporter, content })))
+        Ok(Self(Arc::new(SpanRecorder { exporter, content, ..SpanRecorder::default() })))
     }
 
     fn buffer(&self) -> MutexGuard<'_, SpanBuffer> {
-        self.0.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.buffer.locked()
     }
 
     /// A new trace.
@@ -81,9 +93,19 @@ impl Telemetry {
         self.buffer().matching(predicate)
     }
 
+    /// Removes the buffered spans of a session that was deleted.
+    pub fn forget(&self, session: &SessionKey) {
+        self.buffer().forget(session);
+    }
+
     /// How many spans were exported, and how many were dropped.
     pub fn counts(&self) -> ExportCounts {
         self.0.exporter.as_ref().map(Exporter::counts).unwrap_or_default()
+    }
+
+    /// The histograms of all operations so far.
+    pub fn histograms(&self) -> Vec<HistogramFamily> {
+        self.0.measurements.families()
     }
 
     /// Exports the queued spans, or gives up after `timeout`.
@@ -96,9 +118,10 @@ impl Telemetry {
 
 impl SpanSink for SpanRecorder {
     fn record(&self, span: Span) {
+        self.measurements.record(&span);
         let span = Arc::new(span);
         if span.session.is_some() {
-            self.buffer.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&span));
+            self.buffer.locked().push(Arc::clone(&span));
         }
         if let Some(exporter) = self.exporter.as_ref().filter(|_| span.sampled) {
             exporter.enqueue(span);
@@ -107,6 +130,10 @@ impl SpanSink for SpanRecorder {
 
     fn accepts_content(&self) -> bool {
         self.content
+    }
+
+    fn measure(&self, operation: MeasuredOperation, time: Duration) {
+        self.measurements.measure(operation, time);
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn span(number: u64) -> Span {
         end: 2_000,
         attributes: Map::new(),
         error: None,
+        first_token: None,
         session: None,
     }
 }

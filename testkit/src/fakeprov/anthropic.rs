@@ -1,20 +1,20 @@
-//! Anthropic's Messages: named events, content in blocks that are opened and closed.
+//! Anthropic's Messages API: named events; content blocks have a start and a stop event.
 
 use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent};
 use serde_json::{Value, json};
 
-/// Both are sent in two pieces.
+/// Each signature is sent in two deltas.
 const SIGNATURE: [&str; 2] = ["EqQBCgIYAhIM", "c2lnbmF0dXJl/+=="];
 const LATER_SIGNATURE: [&str; 2] = ["EtQCCkYIBxgC", "bGF0ZXI+/w=="];
 
 pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     let thinking = thinking(0, &["Let me ", "think."], SIGNATURE);
-    let said = text(2, &HELLO);
-    let head = [&[start(), ping()], &thinking[..], &redacted(1), &said].concat();
+    let hello = text(2, &HELLO);
+    let head = [&[start(), ping()], &thinking[..], &redacted(1), &hello].concat();
     let [first, second] = calls(scenario);
     let end = |reason| [delta(reason), stop()];
     match scenario {
-        "text" => [&[start()], &said[..], &end("end_turn")].concat(),
+        "text" => [&[start()], &hello[..], &end("end_turn")].concat(),
         "think" => {
             let thinking = self::thinking(0, &[LATER_THOUGHT], LATER_SIGNATURE);
             [&[start()], &thinking[..], &text(1, &LATER_TEXT), &end("end_turn")].concat()
@@ -33,7 +33,7 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
         "echokey200" => [&head[..], &[error("authentication_error", &script::echo(key))]].concat(),
         "badjson" => {
             let broken = ScriptedEvent::raw("content_block_delta", r#"{"type":"content_block_delta","ind"#);
-            let rest = [thinking, redacted(1), said, first, second].concat();
+            let rest = [thinking, redacted(1), hello, first, second].concat();
             [&[start(), broken], &rest[..], &end("tool_use")].concat()
         }
         "nodone" => [&head[..], &first, &second, &[delta("tool_use")]].concat(),
@@ -68,7 +68,7 @@ fn error(kind: &str, message: &str) -> ScriptedEvent {
     ScriptedEvent::typed(&json!({"type": "error", "error": {"type": kind, "message": message}}))
 }
 
-/// A block from its start to its stop.
+/// The events of a content block, from its start to its stop.
 fn block(index: usize, content: &Value, deltas: impl IntoIterator<Item = Value>) -> Vec<ScriptedEvent> {
     let start = json!({"type": "content_block_start", "index": index, "content_block": content});
     let delta = |delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
@@ -77,19 +77,19 @@ fn block(index: usize, content: &Value, deltas: impl IntoIterator<Item = Value>)
     events.map(|event| ScriptedEvent::typed(&event)).collect()
 }
 
-fn thinking(index: usize, said: &[&str], signature: [&str; 2]) -> Vec<ScriptedEvent> {
-    let said = said.iter().map(|text| json!({"type": "thinking_delta", "thinking": text}));
+fn thinking(index: usize, text: &[&str], signature: [&str; 2]) -> Vec<ScriptedEvent> {
+    let text = text.iter().map(|text| json!({"type": "thinking_delta", "thinking": text}));
     let signed = signature.map(|piece| json!({"type": "signature_delta", "signature": piece}));
-    block(index, &json!({"type": "thinking", "thinking": "", "signature": ""}), said.chain(signed))
+    block(index, &json!({"type": "thinking", "thinking": "", "signature": ""}), text.chain(signed))
 }
 
 fn redacted(index: usize) -> Vec<ScriptedEvent> {
     block(index, &json!({"type": "redacted_thinking", "data": "UkVEQUNURUQ="}), [])
 }
 
-fn text(index: usize, said: &[&str]) -> Vec<ScriptedEvent> {
-    let said = said.iter().map(|text| json!({"type": "text_delta", "text": text}));
-    block(index, &json!({"type": "text", "text": ""}), said)
+fn text(index: usize, text: &[&str]) -> Vec<ScriptedEvent> {
+    let text = text.iter().map(|text| json!({"type": "text_delta", "text": text}));
+    block(index, &json!({"type": "text", "text": ""}), text)
 }
 
 fn calls(scenario: &str) -> [Vec<ScriptedEvent>; 2] {

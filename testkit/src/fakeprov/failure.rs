@@ -1,10 +1,10 @@
-//! Answers that are refused before they begin: a status, headers, and an error in the API's own shape.
+//! Error responses before any event: a status, headers, and an error body in the format of the API.
 
 use super::{ProviderApi, http::FakeReply, script};
 use serde_json::{Value, json};
 
-/// What went wrong, in the words of every API; each takes those that it has.
-struct ErrorWords<'a> {
+/// The fields of an error in any API; each API uses those that it has.
+struct ErrorFields<'a> {
     kind: &'a str,
     message: &'a str,
     code: &'a str,
@@ -12,14 +12,14 @@ struct ErrorWords<'a> {
     details: Value,
 }
 
-/// None if the scenario does not fail so.
+/// Returns the error response of a scenario; `None` if the scenario has none.
 pub(super) fn failure(api: ProviderApi, scenario: &str, key: &str) -> Option<FakeReply> {
     let kind = |anthropic: &'static str, others: &'static str| {
         if api == ProviderApi::Anthropic { anthropic } else { others }
     };
     let fail = |status, kind, message: &str, code, word| {
-        let words = ErrorWords { kind, message, code, status: word, details: json!([]) };
-        FakeReply::json(status, &body(api, status, &words))
+        let fields = ErrorFields { kind, message, code, status: word, details: json!([]) };
+        FakeReply::json(status, &body(api, status, &fields))
     };
     let invalid = "invalid_request_error";
     let reply = match scenario {
@@ -51,14 +51,14 @@ pub(super) fn failure(api: ProviderApi, scenario: &str, key: &str) -> Option<Fak
 }
 
 fn rate_limit(api: ProviderApi, scenario: &str) -> FakeReply {
-    let words = ErrorWords {
+    let fields = ErrorFields {
         kind: if api == ProviderApi::Anthropic { "rate_limit_error" } else { "requests" },
         message: "Rate limit reached",
         code: "rate_limit_exceeded",
         status: "RESOURCE_EXHAUSTED",
         details: json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}]),
     };
-    let reply = FakeReply::json(429, &body(api, 429, &words));
+    let reply = FakeReply::json(429, &body(api, 429, &fields));
     match scenario {
         "r429" => reply.with("Retry-After", "7"),
         "r429date" => {
@@ -83,8 +83,8 @@ fn too_long(api: ProviderApi) -> &'static str {
     }
 }
 
-fn body(api: ProviderApi, status: u16, words: &ErrorWords<'_>) -> Value {
-    let ErrorWords { kind, message, code, status: word, details } = words;
+fn body(api: ProviderApi, status: u16, fields: &ErrorFields<'_>) -> Value {
+    let ErrorFields { kind, message, code, status: word, details } = fields;
     match api {
         ProviderApi::OpenAi | ProviderApi::Responses => {
             json!({"error": {"message": message, "type": kind, "param": null, "code": code}})

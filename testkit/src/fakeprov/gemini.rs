@@ -1,4 +1,4 @@
-//! Gemini's `streamGenerateContent`: unnamed events, each a candidate's next parts; the last has a finish reason.
+//! Gemini's `streamGenerateContent`: unnamed events with the next parts of a candidate; the last has a finish reason.
 
 use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent, THOUGHT};
 use serde_json::{Value, json};
@@ -13,9 +13,9 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     match scenario {
         "text" => [&head[..], &[signed_end(SIGNATURE)]].concat(),
         "think" => {
-            let said = [thought(LATER_THOUGHT), text(LATER_TEXT[0]), text(LATER_TEXT[1])];
-            let said = said.map(|part| chunk(&[part]));
-            [&said[..], &[signed_end(LATER_SIGNATURE)]].concat()
+            let parts = [thought(LATER_THOUGHT), text(LATER_TEXT[0]), text(LATER_TEXT[1])];
+            let chunks = parts.map(|part| chunk(&[part]));
+            [&chunks[..], &[signed_end(LATER_SIGNATURE)]].concat()
         }
         "slowtext" => {
             let ticks = script::ticks().map(|tick| chunk(&[text(&tick)]));
@@ -57,7 +57,7 @@ fn usage() -> Value {
         "totalTokenCount": 120})
 }
 
-/// Text's signature comes on an empty part of the last chunk.
+/// The signature of a text is on an empty part of the last event.
 fn signed_end(signature: &str) -> ScriptedEvent {
     end(&[json!({"text": "", "thoughtSignature": signature})], "STOP")
 }
@@ -69,7 +69,7 @@ fn refused() -> ScriptedEvent {
         "modelVersion": "gemini-x", "responseId": "r1", "usageMetadata": usage()}))
 }
 
-/// The prompt was refused: there is no candidate.
+/// The prompt was blocked: there is no candidate.
 fn blocked() -> ScriptedEvent {
     ScriptedEvent::data(
         &json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "gemini-x",
@@ -86,15 +86,15 @@ fn error(code: u16, status: &str, message: &str) -> ScriptedEvent {
     ScriptedEvent::data(&json!({"error": {"code": code, "message": message, "status": status}}))
 }
 
-fn thought(said: &str) -> Value {
-    json!({"text": said, "thought": true})
+fn thought(text: &str) -> Value {
+    json!({"text": text, "thought": true})
 }
 
-fn text(said: &str) -> Value {
-    json!({"text": said})
+fn text(text: &str) -> Value {
+    json!({"text": text})
 }
 
-/// Of parallel calls only the first has the signature.
+/// Only the first of several parallel calls has a signature.
 fn calls(scenario: &str) -> Vec<ScriptedEvent> {
     let [first_id, second_id] = script::ids(scenario, ["fc-AAA", "fc-BBB"]);
     let mut first = call(first_id, &json!({"city": "Zürich", "n": 1}));

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand: faults need every byte, and the end of the connection, under control.
+//! A minimal HTTP/1.1 server connection: fault injection needs control over every byte and the end of the connection.
 
 use serde_json::{Value, json};
 use std::{fmt::Write as _, io, time::Duration};
@@ -11,7 +11,7 @@ use tokio::{
 #[derive(Debug)]
 pub(super) struct FakeRequest {
     pub(super) method: String,
-    /// The path and the query.
+    /// Path and query.
     pub(super) target: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
@@ -34,7 +34,7 @@ impl FakeRequest {
         }
     }
 
-    /// The key that came with it, wherever the API has it.
+    /// The API key of the request: from a header, or from the query.
     pub(super) fn key(&self) -> &str {
         let in_header = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
         let in_query = || self.target.split(['?', '&']).find_map(|pair| pair.strip_prefix("key="));
@@ -44,7 +44,7 @@ impl FakeRequest {
     }
 }
 
-/// An answer that is sent in one piece.
+/// A response that is sent at once, not streamed.
 pub(super) struct FakeReply {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
@@ -75,7 +75,7 @@ impl FakeConnection {
         Self { stream, unread: Vec::new() }
     }
 
-    /// The next request; an error once the client has no more.
+    /// Reads the next request; an error once the client has closed the connection.
     pub(super) async fn request(&mut self) -> io::Result<FakeRequest> {
         let head = self.take_through(b"\r\n\r\n").await?;
         let head = String::from_utf8_lossy(&head);
@@ -146,30 +146,30 @@ impl FakeConnection {
             reply.body.len()
         );
         for (name, value) in &reply.headers {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(head, "{name}: {value}\r\n");
         }
         self.send(format!("{head}\r\n{}", reply.body).as_bytes()).await
     }
 
-    /// One chunk in one write.
+    /// Sends one chunk in one write.
     pub(super) async fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.send(&[format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()).await
     }
 
-    /// Waits in silence. It is an error if the client goes away meanwhile.
+    /// Sends nothing for `length`. Fails if the client disconnects meanwhile.
     pub(super) async fn pause(&mut self, length: Duration) -> io::Result<()> {
-        time::timeout(length, self.gone()).await.unwrap_or(Ok(()))
+        time::timeout(length, self.until_disconnected()).await.unwrap_or(Ok(()))
     }
 
-    /// Says nothing until the client goes away, which is an error.
-    pub(super) async fn gone(&mut self) -> io::Result<()> {
+    /// Waits until the client disconnects, and returns that error.
+    pub(super) async fn until_disconnected(&mut self) -> io::Result<()> {
         loop {
             self.read_more().await?;
         }
     }
 
-    /// Ends the connection by a reset.
+    /// Makes closing the connection send a reset.
     pub(super) fn reset(&self) -> io::Result<()> {
         self.stream.set_zero_linger()
     }

@@ -1,4 +1,4 @@
-//! What the server has received, and how often.
+//! The log of received requests, and the number of requests per path.
 
 use super::{ProviderApi, http::FakeRequest};
 use lock::LockExt;
@@ -12,22 +12,22 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Received {
     number: u64,
-    /// As the URL names it; `ok` if it names none.
+    /// The scenario in the URL; `ok` if there is none.
     pub scenario: String,
-    /// None where no API is served at this path.
+    /// `None` if the path belongs to no API.
     pub api: Option<ProviderApi>,
     pub method: String,
-    /// With the query.
+    /// Path and query.
     pub path: String,
-    /// In their order; names in lower case.
+    /// In order of arrival; names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Null if there was none; `{"_raw": …}` if it was not JSON.
+    /// Null if the body was empty; `{"_raw": …}` if it was not JSON.
     pub body: Value,
-    /// Whether the client went away before it had the whole answer.
+    /// Whether the client disconnected before the response was complete.
     pub aborted: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct RequestLog {
 }
 
 impl RequestLog {
-    /// The number by which the request can be marked later.
+    /// Records a request and returns its number, for [`mark_aborted`](Self::mark_aborted).
     pub(super) fn record(&self, request: &FakeRequest, scenario: &str, api: Option<ProviderApi>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let received = Received {
@@ -76,7 +76,7 @@ impl RequestLog {
         });
     }
 
-    /// How often the path was asked for, this time included.
+    /// Counts a request of this path and returns the count, including this one.
     pub(super) fn count(&self, path: &str) -> usize {
         let mut visits = self.visits.locked();
         let count = visits.entry(path.to_owned()).or_default();
@@ -98,7 +98,7 @@ impl RequestLog {
     }
 
     pub(super) async fn until(&self, mut wanted: impl FnMut(&[Received]) -> bool) {
-        // It fails only if the sender is gone, and that is `self`.
+        // Fails only if the sender is dropped; `self` holds it.
         let _ = self.received.subscribe().wait_for(|all| wanted(all)).await;
     }
 }

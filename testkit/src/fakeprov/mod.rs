@@ -1,38 +1,38 @@
-//! The providers' HTTP APIs on loopback, with faults: every answer that a client must survive, byte for byte as asked.
+//! Fake servers for the providers' HTTP APIs on loopback, with injected faults, exact to the byte.
 //!
-//! The scenario is part of the base URL, `http://127.0.0.1:PORT/s/<scenario>`; the API is picked by how the path ends
-//! (see [`ProviderApi::path`]). Every request is kept and can be read by [`Fake::requests`] or `GET /log`.
-//! A request that ends with a tool's result gets text in the scenarios that otherwise call tools, so that a run can end.
+//! The scenario is part of the base URL, `http://127.0.0.1:PORT/s/<scenario>`; the suffix of the path selects the API
+//! (see [`ProviderApi::path`]). All requests are recorded: [`Fake::requests`] or `GET /log` returns them.
+//! If a request ends with a tool result, scenarios with tool calls answer with text, so that a run can end.
 //!
-//! | scenario | what is served |
+//! | scenario | response |
 //! |---|---|
-//! | `ok` | a whole answer: thinking with its signature, text, two parallel calls with split arguments, usage |
-//! | `text`, `think` | text alone; thinking with its signature, then text |
-//! | `two` | `ok`, and `think` once the calls are answered: for round trips |
+//! | `ok` | a complete answer: thinking with its signature, text, two parallel calls with split arguments, usage |
+//! | `text`, `think` | only text; thinking with its signature, then text |
+//! | `two` | `ok`, and `think` after the tool results: for round trips |
 //! | `slowtext` | text in a hundred small deltas, 10 ms apart; `slowtext-250` has 250 ms between them |
 //! | `bytes1`, `crlf`, `nospace` | `ok` with one byte per write and HTTP chunk; with CRLF; with `data:{` |
 //! | `comment` | `ok` with `: keep-alive` between the events; in NDJSON blank lines |
-//! | `noblank` | `ok` without the blank line after the last event; in NDJSON without the last line's end |
+//! | `noblank` | `ok` without the blank line after the last event; in NDJSON without the last line break |
 //! | `big` | `ok` with a 4 MB delta in one line, sent in pieces of 16 KB |
 //! | `sameidx` | both calls at one index, one after the other; Gemini: both in one chunk |
 //! | `gapidx` | calls at indexes with gaps before and between; Gemini: an empty part between them |
 //! | `noid`, `sameid` | calls without ids; both calls with the same id |
-//! | `nodone` | the end mark never comes. OpenAI chat and Anthropic have given the reason by then, so the answer is whole; in the other APIs the mark is the reason, so whole calls are cut off |
-//! | `trunc`, `trunctext` | a clean HTTP end inside the arguments (Gemini, Ollama: after the first call); after the text |
-//! | `cut`, `drop` | as `trunc`, but the connection is closed, or reset, inside the chunked body |
-//! | `errmid` | an error event in mid-stream |
+//! | `nodone` | the end marker is missing. OpenAI chat and Anthropic send the finish reason before it, so the answer is complete; in the other APIs the marker carries the finish reason, so the answer is truncated after complete calls |
+//! | `trunc`, `trunctext` | the HTTP body ends regularly inside the arguments (Gemini, Ollama: after the first call); after the text |
+//! | `cut`, `drop` | as `trunc`, but the connection is closed, or reset, before the last chunk |
+//! | `errmid` | an error event in the middle of the stream |
 //! | `badjson` | a line that is not JSON, then the rest of `ok` |
-//! | `badargs` | arguments that are not JSON in a whole stream; Gemini: `MALFORMED_FUNCTION_CALL`; Ollama: a string |
-//! | `length` | cut by the token limit inside the arguments; Gemini, Ollama: after the text |
-//! | `refuse`, `refuse0` | the provider refuses to go on after some text; before the first word |
-//! | `empty`, `html`, `json200` | 200 without events; with a web page; with a JSON error |
-//! | `hang`, `hanghead` | silence after some events; no head at all: until the client goes away |
-//! | `r429`, `r429ms`, `r429date` | rate limit with `Retry-After: 7`; with `retry-after-ms: 1500` (Gemini: in the body); with a date 7 s after `Date`, long ago |
-//! | `quota`, `ctx400`, `auth401`, `bad400`, `r500`, `r503`, `o529` | the failure of that name |
+//! | `badargs` | arguments that are not JSON, in a complete stream; Gemini: `MALFORMED_FUNCTION_CALL`; Ollama: a string |
+//! | `length` | truncated by the token limit inside the arguments; Gemini, Ollama: after the text |
+//! | `refuse`, `refuse0` | a refusal after some text; before any text |
+//! | `empty`, `html`, `json200` | status 200 without events; with an HTML page; with a JSON error |
+//! | `hang`, `hanghead` | sends nothing more after some events; not even the head; until the client disconnects |
+//! | `r429`, `r429ms`, `r429date` | rate limit with `Retry-After: 7`; with `retry-after-ms: 1500` (Gemini: in the body); with a date 7 s after `Date`, both in the past |
+//! | `quota`, `ctx400`, `auth401`, `bad400`, `r500`, `r503`, `o529` | quota exceeded, context too long, invalid key, invalid request, the statuses 500, 503 and 529 |
 //! | `flaky` | 429, then 503, then `ok`; counted per path |
 //! | `ctxonce` | context too long, then `ok`; counted per path |
-//! | `echokey`, `echokey200` | 401 that repeats the key it got; the same as an error in mid-stream |
-//! | `redirect` | 302 to another host name, which is this server too: what follows is seen in the log |
+//! | `echokey`, `echokey200` | status 401 with the API key in the message; the same as an error event in the stream |
+//! | `redirect` | status 302 to another host name of this server, so that the log records a followed redirect |
 
 mod anthropic;
 mod failure;
@@ -104,7 +104,7 @@ pub const SCENARIOS: &[&str] = &[
     "redirect",
 ];
 
-/// Scenarios that have no meaning in an API: Ollama gives every call the index 0, has no `data:` and refuses nothing.
+/// Scenarios that an API cannot express: Ollama sends index 0 for every call, has no `data:` prefix and no refusals.
 const SERVED_AS_OK: &[(ProviderApi, &str)] = &[
     (ProviderApi::Ollama, "sameidx"),
     (ProviderApi::Ollama, "nospace"),
@@ -112,12 +112,12 @@ const SERVED_AS_OK: &[(ProviderApi, &str)] = &[
     (ProviderApi::Ollama, "refuse0"),
 ];
 
-/// Whether the scenario is anything but `ok` in this API.
+/// Whether the response to the scenario differs from `ok` in this API.
 pub fn differs(api: ProviderApi, scenario: &str) -> bool {
     scenario != "ok" && !SERVED_AS_OK.contains(&(api, scenario))
 }
 
-/// A running server on its own port. It ends when this is dropped, with every connection that it holds.
+/// A running server on its own port. Dropping it stops the server and closes its connections.
 #[derive(Debug)]
 pub struct Fake {
     port: u16,
@@ -126,9 +126,9 @@ pub struct Fake {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-#[expect(clippy::expect_used, reason = "a test without its server cannot go on")]
+#[expect(clippy::expect_used, reason = "a test cannot run without its server")]
 impl Fake {
-    /// Runs in the caller's runtime, and by its clock.
+    /// Starts a server on the caller's runtime, with its clock.
     pub async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port on loopback");
         let port = listener.local_addr().expect("an address that was bound").port();
@@ -137,12 +137,12 @@ impl Fake {
         Self { port, log, stop: Some(stop), thread: None }
     }
 
-    /// Runs in a thread of its own, for tests that are not async.
+    /// Starts a server in its own thread, for tests that are not async.
     pub fn start_blocking() -> Self {
         Self::on_port(0).expect("a free port on loopback")
     }
 
-    /// As [`until`](Self::until), for tests that are not async.
+    /// Like [`until`](Self::until), for tests that are not async.
     pub fn until_blocking(&self, wanted: impl FnMut(&[Received]) -> bool) {
         let runtime = runtime::Builder::new_current_thread().build().expect("a runtime without drivers");
         runtime.block_on(self.until(wanted));
@@ -150,7 +150,7 @@ impl Fake {
 }
 
 impl Fake {
-    /// Runs in a thread of its own on the given port; 0 picks one.
+    /// Starts a server in its own thread on the given port; 0 selects a free one.
     pub fn on_port(port: u16) -> io::Result<Self> {
         let listener = StdListener::bind(("127.0.0.1", port))?;
         listener.set_nonblocking(true)?;
@@ -170,22 +170,22 @@ impl Fake {
         self.port
     }
 
-    /// The base URL under which the scenario is served.
+    /// The base URL of the scenario.
     pub fn url(&self, scenario: &str) -> String {
         format!("http://127.0.0.1:{}/s/{scenario}", self.port)
     }
 
-    /// What was received so far, oldest first.
+    /// The requests received so far, oldest first.
     pub fn requests(&self) -> Vec<Received> {
         self.log.requests()
     }
 
-    /// Forgets the requests and the counts of `flaky` and `ctxonce`.
+    /// Clears the requests and the counts of `flaky` and `ctxonce`.
     pub fn clear(&self) {
         self.log.clear();
     }
 
-    /// Waits until the requests are as wanted, such as one that the client has left.
+    /// Waits until the received requests satisfy `wanted`.
     pub async fn until(&self, wanted: impl FnMut(&[Received]) -> bool) {
         self.log.until(wanted).await;
     }
@@ -195,7 +195,7 @@ impl Drop for Fake {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // A panic in it was printed, and has ended the connection of the test that now fails.
+            // A panic of the thread is already printed and has closed the connection, so the test fails anyway.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The list of models, in the shape of each API.
+//! The list of models, in the format of each API.
 
 use super::ProviderApi;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Ollama's own chat: a line of JSON for each event; the last says that it is done, and why.
+//! Ollama's `/api/chat`: NDJSON; the last line has `done` and the reason.
 
 use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent, THOUGHT};
 use serde_json::{Value, json};
@@ -30,12 +30,12 @@ fn line(message: &Value) -> ScriptedEvent {
     )
 }
 
-fn thought(said: &str) -> ScriptedEvent {
-    line(&json!({"role": "assistant", "content": "", "thinking": said}))
+fn thought(text: &str) -> ScriptedEvent {
+    line(&json!({"role": "assistant", "content": "", "thinking": text}))
 }
 
-fn text(said: &str) -> ScriptedEvent {
-    line(&json!({"role": "assistant", "content": said}))
+fn text(text: &str) -> ScriptedEvent {
+    line(&json!({"role": "assistant", "content": text}))
 }
 
 fn done(reason: &str) -> ScriptedEvent {
@@ -48,7 +48,7 @@ fn error(message: &str) -> ScriptedEvent {
     ScriptedEvent::data(&json!({"error": message}))
 }
 
-/// Each call comes whole in a line of its own, and says index 0 unless asked otherwise.
+/// Each call is complete in its own line and has index 0, unless the scenario changes the index.
 fn calls(scenario: &str) -> [ScriptedEvent; 2] {
     let [first_id, second_id] = script::ids(scenario, ["call_AAA", "call_BBB"]);
     let [first, second] = if scenario == "gapidx" { [1, 3] } else { [0, 0] };

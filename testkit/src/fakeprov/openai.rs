@@ -1,4 +1,4 @@
-//! OpenAI's chat completions: unnamed events, then `[DONE]`.
+//! OpenAI's chat completions API: unnamed events, then `[DONE]`.
 
 use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent};
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     match scenario {
         "text" => [&head[..], &end("stop")].concat(),
         "think" => {
-            let said = [role(), thought(LATER_THOUGHT), text(LATER_TEXT[0]), text(LATER_TEXT[1])];
-            [&said[..], &end("stop")].concat()
+            let events = [role(), thought(LATER_THOUGHT), text(LATER_TEXT[0]), text(LATER_TEXT[1])];
+            [&events[..], &end("stop")].concat()
         }
         "slowtext" => {
             let ticks: Vec<ScriptedEvent> = script::ticks().map(|tick| text(&tick)).collect();
@@ -82,7 +82,7 @@ fn error(kind: &str, code: &str, message: &str) -> ScriptedEvent {
     ScriptedEvent::data(&json!({"error": {"message": message, "type": kind, "code": code}}))
 }
 
-/// Interleaved, and at the end two deltas in one chunk; with one index for both, one after the other.
+/// Two calls with interleaved deltas, the last two in one chunk. If both have the same index, one follows the other.
 fn calls(scenario: &str) -> Vec<ScriptedEvent> {
     let [first, second] = script::indexes(scenario, 0);
     let [first_id, second_id] = script::ids(scenario, ["call_AAA", "call_BBB"]);

@@ -1,4 +1,4 @@
-//! How a script goes over the wire: whole or in bytes, slowly, and to which end.
+//! Sends a script: the size of chunks, delays, and the end of the connection depend on the scenario.
 
 use super::{
     ProviderApi,
@@ -8,43 +8,43 @@ use super::{
 use std::{io, time::Duration};
 use tokio::task;
 
-/// What becomes of the connection after an answer.
+/// The state of the connection after a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum After {
     NextRequest,
     Close,
 }
 
-/// What is asked for, once the URL and the body are understood.
+/// A parsed request.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct PlayRequest<'a> {
     pub(super) api: ProviderApi,
-    /// How the answer is sent.
+    /// Determines how the response is sent.
     pub(super) scenario: &'a str,
-    /// What the answer says: another scenario's script, after a tool's result.
+    /// The scenario whose script is sent; after a tool result it differs from `scenario`.
     pub(super) script: &'a str,
     pub(super) key: &'a str,
     pub(super) pause: Duration,
 }
 
-pub(super) async fn play(connection: &mut FakeConnection, ask: &Ask<'_>) -> io::Result<After> {
-    connection.send(head(ask.api).as_bytes()).await?;
-    let events = script::script(ask.api, ask.script, ask.key);
+pub(super) async fn play(connection: &mut FakeConnection, request: &PlayRequest<'_>) -> io::Result<After> {
+    connection.send(head(request.api).as_bytes()).await?;
+    let events = script::script(request.api, request.script, request.key);
     for (at, event) in events.iter().enumerate() {
-        for piece in pieces(ask, event, at + 1 == events.len()) {
+        for piece in pieces(request, event, at + 1 == events.len()) {
             connection.chunk(&piece).await?;
         }
-        if ask.scenario == "slowtext" && !ask.pause.is_zero() {
-            connection.pause(ask.pause).await?;
+        if request.scenario == "slowtext" && !request.pause.is_zero() {
+            connection.pause(request.pause).await?;
         }
-        // A client in the same runtime may read what there is.
+        // Lets a client on the same runtime read this event.
         task::yield_now().await;
     }
-    match ask.scenario {
-        "hang" => connection.gone().await?,
+    match request.scenario {
+        "hang" => connection.until_disconnected().await?,
         "cut" => return Ok(After::Close),
         "drop" => {
-            // Where a reset throws away what was not read yet, this is the time to read it.
+            // A reset may discard unread data: gives the client time to read it.
             connection.pause(Duration::from_millis(20)).await?;
             connection.reset()?;
             return Ok(After::Close);
@@ -62,11 +62,11 @@ fn head(api: ProviderApi) -> String {
     )
 }
 
-/// The event's bytes, each piece for a chunk of its own.
-fn pieces(ask: &Ask<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
-    let bytes = encode(ask, event);
-    match ask.scenario {
-        "comment" if ask.api == ProviderApi::Ollama => vec![b"\n".to_vec(), bytes],
+/// The bytes of an event, split into the chunks that are sent.
+fn pieces(request: &PlayRequest<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
+    let bytes = encode(request, event);
+    match request.scenario {
+        "comment" if request.api == ProviderApi::Ollama => vec![b"\n".to_vec(), bytes],
         "comment" => vec![b": keep-alive\n\n".to_vec(), bytes],
         "bytes1" => bytes.chunks(1).map(<[u8]>::to_vec).collect(),
         "big" => bytes.chunks(16 << 10).map(<[u8]>::to_vec).collect(),
@@ -75,12 +75,12 @@ fn pieces(ask: &Ask<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
     }
 }
 
-fn encode(ask: &Ask<'_>, event: &ScriptedEvent) -> Vec<u8> {
-    let end = if ask.scenario == "crlf" { "\r\n" } else { "\n" };
-    if ask.api == ProviderApi::Ollama {
+fn encode(request: &PlayRequest<'_>, event: &ScriptedEvent) -> Vec<u8> {
+    let end = if request.scenario == "crlf" { "\r\n" } else { "\n" };
+    if request.api == ProviderApi::Ollama {
         return format!("{}{end}", event.data).into_bytes();
     }
-    let space = if ask.scenario == "nospace" { "" } else { " " };
+    let space = if request.scenario == "nospace" { "" } else { " " };
     let name = match event.name.as_str() {
         "" => String::new(),
         name => format!("event:{space}{name}{end}"),

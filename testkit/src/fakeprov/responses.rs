@@ -1,15 +1,15 @@
-//! OpenAI's Responses: named, numbered events about items that are added, filled and done.
+//! OpenAI's Responses API: named events with sequence numbers; items are added, filled and done.
 
 use super::script::{self, HELLO, LATER_TEXT, LATER_THOUGHT, ScriptedEvent, THOUGHT};
 use serde_json::{Value, json};
 
-/// An event's type and its fields; numbers are given once the order is known.
+/// The type of an event and its fields. Sequence numbers are added when all events are known.
 type ResponseEvent = (&'static str, Value);
 
 pub(super) fn script(scenario: &str, key: &str) -> Vec<ScriptedEvent> {
-    let said = said(scenario, key);
+    let events = events(scenario, key);
     let mut events: Vec<ScriptedEvent> =
-        said.iter().enumerate().map(|(at, said)| numbered(at + 1, said)).collect();
+        events.iter().enumerate().map(|(at, event)| numbered(at + 1, event)).collect();
     if scenario == "badjson" {
         events.insert(3, ScriptedEvent::raw("response.output_text.delta", r#"{"type":"resp"#));
     }
@@ -20,7 +20,7 @@ fn numbered(number: usize, (name, fields): &ResponseEvent) -> ScriptedEvent {
     ScriptedEvent::typed(&joined(json!({"type": name, "sequence_number": number}), fields))
 }
 
-fn said(scenario: &str, key: &str) -> Vec<ResponseEvent> {
+fn events(scenario: &str, key: &str) -> Vec<ResponseEvent> {
     let head = head();
     let [first, second] = calls(scenario);
     match scenario {
@@ -56,7 +56,7 @@ fn head() -> Vec<ResponseEvent> {
     [&[created()], &thought[..], &text].concat()
 }
 
-/// The response itself, as far as it is, with what the event has to say of it.
+/// The `response` object with this status, merged with `more`.
 fn response(status: &str, more: &Value) -> Value {
     let response = json!({"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-x", "output": [],
         "status": status});
@@ -107,19 +107,19 @@ fn reasoning(index: usize, id: &str, thought: &str, encrypted: &str) -> Vec<Resp
     ]
 }
 
-fn message(index: usize, id: &str, said: &[&str]) -> Vec<ResponseEvent> {
+fn message(index: usize, id: &str, text: &[&str]) -> Vec<ResponseEvent> {
     let delta = |text| json!({"item_id": id, "output_index": index, "content_index": 0, "delta": text});
-    let content = json!({"type": "output_text", "text": said.concat(), "annotations": []});
+    let content = json!({"type": "output_text", "text": text.concat(), "annotations": []});
     let mut events = vec![added(index, &message_item(id, "in_progress", &json!([])))];
-    events.extend(said.iter().map(|text| ("response.output_text.delta", delta(text))));
+    events.extend(text.iter().map(|text| ("response.output_text.delta", delta(text))));
     events.push(done(index, &message_item(id, "completed", &json!([content]))));
     events
 }
 
 fn refusal() -> Vec<ResponseEvent> {
-    let said = "I cannot help with that.";
-    let delta = json!({"item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": said});
-    let content = json!({"type": "refusal", "refusal": said});
+    let text = "I cannot help with that.";
+    let delta = json!({"item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": text});
+    let content = json!({"type": "refusal", "refusal": text});
     vec![
         added(0, &message_item("msg_1", "in_progress", &json!([]))),
         ("response.refusal.delta", delta),
@@ -138,7 +138,7 @@ fn calls(scenario: &str) -> [Vec<ResponseEvent>; 2] {
     [call(first, "fc_1", first_id, first_args), call(second, "fc_2", second_id, second_args)]
 }
 
-/// Without a call's id the item has none either: only the index is left.
+/// If the call has no id, its item has none either; only the index identifies it.
 fn call(index: usize, item: &str, id: Option<&str>, args: &[&str]) -> Vec<ResponseEvent> {
     let whole = args.concat();
     let about = |more: &Value| {

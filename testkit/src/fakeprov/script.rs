@@ -1,14 +1,14 @@
-//! What every API's events are made of, and which script an API has for a scenario.
+//! The content that the scripts of all APIs share, and the script of each API for a scenario.
 
 use super::{ProviderApi, anthropic, gemini, ollama, openai, responses};
 use serde_json::Value;
 
-/// The arguments of the first call, in pieces that split a word and a character's meaning.
+/// The arguments of the first call, split inside a word and before a value.
 pub(super) const FIRST_ARGS: &[&str] = &[r#"{"ci"#, r#"ty":"Zü"#, r#"rich","n":"#, "1}"];
 pub(super) const SECOND_ARGS: &[&str] = &[r#"{"city":"#, r#""Tōkyō"}"#];
 pub(super) const BAD_ARGS: &[&str] = &[r#"{"city": Zurich"#, " oops"];
 
-/// What is said before and after the tools' results.
+/// Thinking and text before and after the tool results.
 pub(super) const THOUGHT: &str = "Let me think.";
 pub(super) const HELLO: [&str; 2] = ["Grüß ", "dich 🌍"];
 pub(super) const LATER_THOUGHT: &str = "Now I know.";
@@ -17,7 +17,7 @@ pub(super) const LATER_TEXT: [&str; 2] = ["Zürich 21°, ", "Tōkyō 28°."];
 /// One event of a stream; a line in NDJSON.
 #[derive(Clone, Debug)]
 pub(super) struct ScriptedEvent {
-    /// Empty where the API does not name its events.
+    /// Empty if the API does not name its events.
     pub(super) name: String,
     pub(super) data: String,
 }
@@ -27,7 +27,7 @@ impl ScriptedEvent {
         Self { name: String::new(), data: value.to_string() }
     }
 
-    /// Named by its `type`.
+    /// An event that is named by its `type`.
     pub(super) fn typed(value: &Value) -> Self {
         let name = value.get("type").and_then(Value::as_str).unwrap_or_default();
         Self { name: name.to_owned(), data: value.to_string() }
@@ -38,7 +38,7 @@ impl ScriptedEvent {
     }
 }
 
-/// The events of an answer. The key is the one that came with the request.
+/// The events of an answer. `key` is the API key of the request.
 pub(super) fn script(api: ProviderApi, scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     if scenario == "empty" {
         return Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn args(scenario: &str) -> [&'static [&'static str]; 2] {
     [if scenario == "badargs" { BAD_ARGS } else { FIRST_ARGS }, SECOND_ARGS]
 }
 
-/// The ids of the two calls, where the scenario has any.
+/// The ids of the two calls, if the scenario has ids.
 pub(super) fn ids(scenario: &str, usual: [&'static str; 2]) -> [Option<&'static str>; 2] {
     match scenario {
         "noid" => [None, None],
@@ -76,7 +76,7 @@ pub(super) fn ids(scenario: &str, usual: [&'static str; 2]) -> [Option<&'static 
     }
 }
 
-/// Where the two calls are, among the parts of an answer that has `before` other parts.
+/// The indexes of the two calls in an answer that has `before` other parts before them.
 pub(super) fn indexes(scenario: &str, before: usize) -> [usize; 2] {
     let [first, second] = match scenario {
         "sameidx" => [0, 0],
@@ -91,7 +91,7 @@ pub(super) fn ticks() -> impl Iterator<Item = String> {
     (1..=100).map(|tick| format!("tick {tick} "))
 }
 
-/// What a server says that repeats the key it got.
+/// An error message that contains the API key.
 pub(super) fn echo(key: &str) -> String {
     format!("Incorrect API key provided: {key}.")
 }

@@ -1,4 +1,4 @@
-//! From a connection to the answer: which API, which scenario, which script.
+//! Serves connections: selects the API, the scenario and the script of each request.
 
 use super::{
     ProviderApi, SCENARIOS, differs,
@@ -6,26 +6,26 @@ use super::{
     http::{FakeConnection, FakeReply, FakeRequest},
     log::RequestLog,
     models,
-    play::{self, After, Ask},
+    play::{self, After, PlayRequest},
 };
 use serde_json::{Value, json};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, select, sync::oneshot, task::JoinSet};
 
-/// Scenarios whose calls a client may run and answer. Then they say text.
+/// Scenarios whose tool calls a client may execute. After the tool results they answer with text.
 const WITH_CALLS: &[&str] = &[
     "ok", "bytes1", "crlf", "nospace", "comment", "noblank", "big", "sameidx", "gapidx", "noid", "sameid",
     "nodone", "badargs",
 ];
 
-/// What a path asks for.
+/// The resource that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestTarget {
     Answer,
     Models,
 }
 
-/// Serves until it is told to stop; then all connections end.
+/// Serves until `stop` resolves; then all connections are closed.
 pub(super) async fn serve(listener: TcpListener, log: Arc<RequestLog>, mut stop: oneshot::Receiver<()>) {
     let mut connections = JoinSet::new();
     loop {
@@ -35,14 +35,14 @@ pub(super) async fn serve(listener: TcpListener, log: Arc<RequestLog>, mut stop:
             Some(_) = connections.join_next() => continue,
         };
         if let Ok((stream, _)) = stream {
-            // Without it small pieces wait for each other; the faults do not depend on it.
+            // Sends small chunks without delay. The scenarios do not depend on it, so an error is ignored.
             let _ = stream.set_nodelay(true);
-            connections.spawn(converse(FakeConnection::new(stream), Arc::clone(&log)));
+            connections.spawn(serve_connection(FakeConnection::new(stream), Arc::clone(&log)));
         }
     }
 }
 
-async fn converse(mut connection: FakeConnection, log: Arc<RequestLog>) {
+async fn serve_connection(mut connection: FakeConnection, log: Arc<RequestLog>) {
     while let Ok(request) = connection.request().await {
         let after = exchange(&mut connection, &log, &request).await;
         if !matches!(after, Ok(After::NextRequest)) || request.header("connection") == Some("close") {
@@ -71,7 +71,7 @@ async fn exchange(
         Some((api, want)) => answer(connection, log, request, (named, api, want)).await,
         None => reply(connection, &not_found("path", request.path())).await,
     };
-    // Nothing fails here but the connection: the client has gone away.
+    // Only the connection can fail: the client has disconnected.
     answered.inspect_err(|_| log.mark_aborted(number))
 }
 
@@ -86,17 +86,17 @@ async fn answer(
         return reply(connection, &not_found("scenario", named)).await;
     }
     let scenario = if differs(api, scenario) { by_count(scenario, request.path(), log) } else { "ok" };
-    if let Some(refused) = refusal(scenario, api, request) {
-        return reply(connection, &refused).await;
+    if let Some(plain) = plain_reply(scenario, api, request) {
+        return reply(connection, &plain).await;
     }
     if scenario == "hanghead" {
-        connection.gone().await?;
+        connection.until_disconnected().await?;
     }
     match want {
         RequestTarget::Models => reply(connection, &FakeReply::json(200, &models::models(api))).await,
         RequestTarget::Answer => {
             let script = script_for(scenario, &request.json());
-            play::play(connection, &Ask { api, scenario, script, key: request.key(), pause }).await
+            play::play(connection, &PlayRequest { api, scenario, script, key: request.key(), pause }).await
         }
     }
 }
@@ -151,7 +151,7 @@ fn wanted(request: &FakeRequest) -> Option<(ProviderApi, RequestTarget)> {
     Some((lists, RequestTarget::Models))
 }
 
-/// What is served this time, where it depends on how often the path was asked for.
+/// Resolves scenarios whose response depends on the number of requests of the path.
 fn by_count<'a>(scenario: &'a str, path: &str, log: &RequestLog) -> &'a str {
     match scenario {
         "flaky" => ["r429now", "r503now"].get(log.count(path) - 1).copied().unwrap_or("ok"),
@@ -161,8 +161,8 @@ fn by_count<'a>(scenario: &'a str, path: &str, log: &RequestLog) -> &'a str {
     }
 }
 
-/// An answer in one piece, for all scenarios that do not stream.
-fn refusal(scenario: &str, api: ProviderApi, request: &FakeRequest) -> Option<FakeReply> {
+/// The response of a scenario that does not stream.
+fn plain_reply(scenario: &str, api: ProviderApi, request: &FakeRequest) -> Option<FakeReply> {
     match scenario {
         "html" => Some(FakeReply {
             status: 200,
@@ -174,15 +174,15 @@ fn refusal(scenario: &str, api: ProviderApi, request: &FakeRequest) -> Option<Fa
             let error = json!({"message": "upstream failed", "code": 502, "type": "upstream_error"});
             Some(FakeReply::json(200, &json!({"error": error})))
         }
-        "redirect" => Some(FakeReply::json(302, &json!({})).with("Location", elsewhere(request))),
+        "redirect" => Some(FakeReply::json(302, &json!({})).with("Location", redirect_target(request))),
         "r429now" => failure(api, "r429", "").map(|reply| reply.with("Retry-After", "0")),
         "r503now" => failure(api, "r503", "").map(|reply| reply.with("Retry-After", "0")),
         _ => failure(api, scenario, request.key()),
     }
 }
 
-/// The same place under another host name.
-fn elsewhere(request: &FakeRequest) -> String {
+/// The same URL under another host name of this server, with the scenario `text`.
+fn redirect_target(request: &FakeRequest) -> String {
     let host = request.header("host").unwrap_or_default();
     let port = host.rsplit_once(':').map_or("80", |(_, port)| port);
     format!("http://localhost:{port}{}", request.target.replacen("/s/redirect/", "/s/text/", 1))
@@ -196,7 +196,7 @@ fn script_for<'a>(scenario: &'a str, body: &Value) -> &'a str {
     }
 }
 
-/// Whether the last message of a request holds a tool's result, in any API.
+/// Whether the last message of a request contains a tool result, in any API.
 fn ends_with_result(body: &Value) -> bool {
     let messages = ["messages", "contents", "input"].iter().find_map(|key| body.get(key)?.as_array());
     let Some(last) = messages.and_then(|messages| messages.last()) else { return false };

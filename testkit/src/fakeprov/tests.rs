@@ -1,4 +1,4 @@
-//! The bytes on the wire are those that the table promises.
+//! The bytes on the wire match the table of scenarios.
 
 use super::*;
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use tokio::{
     net::TcpStream,
 };
 
-/// What came back on a connection of its own.
+/// The response on a new connection.
 #[derive(Debug)]
 struct Answer {
     raw: Vec<u8>,
-    /// How it ended, if not by the server's closing.
+    /// The error that ended the connection; `None` if the server closed it.
     error: Option<io::ErrorKind>,
 }
 
@@ -29,7 +29,7 @@ impl Answer {
         &self.raw[self.head().len() + 4..]
     }
 
-    /// The chunks of the body, and whether the last one, which is empty, came.
+    /// The chunks of the body, and whether the empty last chunk was received.
     fn chunks(&self) -> (Vec<Vec<u8>>, bool) {
         let (mut rest, mut chunks) = (self.rest(), Vec::new());
         while let Some(line) = rest.windows(2).position(|window| window == b"\r\n") {
@@ -67,7 +67,7 @@ async fn send(fake: &Fake, request: &str) -> Answer {
     Answer { raw, error: ended.err().map(|error| error.kind()) }
 }
 
-async fn ask(fake: &Fake, scenario: &str, api: ProviderApi) -> Answer {
+async fn request(fake: &Fake, scenario: &str, api: ProviderApi) -> Answer {
     send(fake, &post(scenario, api.path(), "", &json!({"model": "m"}))).await
 }
 
@@ -88,15 +88,15 @@ fn calls_tools(body: &str) -> bool {
 }
 
 #[tokio::test]
-async fn every_scenario_answers_in_every_api_and_differs_from_ok_unless_it_says_so() {
+async fn every_scenario_responds_in_every_api_and_differs_from_ok_unless_served_as_ok() {
     let fake = Fake::start().await;
     for api in ProviderApi::ALL {
-        let ok = ask(&fake, "ok", api).await;
+        let ok = request(&fake, "ok", api).await;
         let later = |scenario| post(scenario, api.path(), "", &with_results(api));
         let ok_later = send(&fake, &later("ok")).await;
         for scenario in SCENARIOS.iter().filter(|scenario| !scenario.starts_with("hang")) {
             let scenario = if *scenario == "slowtext" { "slowtext-0" } else { scenario };
-            let answer = ask(&fake, scenario, api).await;
+            let answer = request(&fake, scenario, api).await;
             assert!(answer.raw.starts_with(b"HTTP/1.1 "), "{scenario} in {api:?}");
             let same = answer.raw == ok.raw && answer.error == ok.error;
             let same_later = || async { send(&fake, &later(scenario)).await.raw == ok_later.raw };
@@ -106,7 +106,7 @@ async fn every_scenario_answers_in_every_api_and_differs_from_ok_unless_it_says_
 }
 
 #[tokio::test]
-async fn a_hanging_answer_lasts_until_the_client_goes_away_and_is_marked() {
+async fn hanging_response_lasts_until_the_client_disconnects_and_is_marked_aborted() {
     let fake = Fake::start().await;
     for scenario in ["hang", "hanghead", "slowtext-3600000"] {
         for api in ProviderApi::ALL {
@@ -126,57 +126,57 @@ async fn a_hanging_answer_lasts_until_the_client_goes_away_and_is_marked() {
 }
 
 #[tokio::test]
-async fn one_byte_comes_in_each_chunk() {
+async fn bytes1_sends_one_byte_per_chunk() {
     let fake = Fake::start().await;
-    let (chunks, whole) = ask(&fake, "bytes1", ProviderApi::Anthropic).await.chunks();
+    let (chunks, whole) = request(&fake, "bytes1", ProviderApi::Anthropic).await.chunks();
     assert!(whole && chunks.iter().all(|chunk| chunk.len() == 1));
-    assert_eq!(chunks.concat(), ask(&fake, "ok", ProviderApi::Anthropic).await.chunks().0.concat());
+    assert_eq!(chunks.concat(), request(&fake, "ok", ProviderApi::Anthropic).await.chunks().0.concat());
 }
 
 #[tokio::test]
-async fn a_dropped_answer_is_reset_a_cut_one_closed_and_both_miss_the_last_chunk() {
+async fn drop_resets_and_cut_closes_the_connection_before_the_last_chunk() {
     let fake = Fake::start().await;
     for api in ProviderApi::ALL {
         let ends = async |scenario| {
-            let answer = ask(&fake, scenario, api).await;
+            let answer = request(&fake, scenario, api).await;
             (answer.chunks(), answer.error)
         };
-        let (told, _) = ask(&fake, "trunc", api).await.chunks();
-        assert_eq!(ends("trunc").await, ((told.clone(), true), None));
-        assert_eq!(ends("cut").await, ((told.clone(), false), None));
-        assert_eq!(ends("drop").await, ((told, false), Some(io::ErrorKind::ConnectionReset)));
+        let (sent, _) = request(&fake, "trunc", api).await.chunks();
+        assert_eq!(ends("trunc").await, ((sent.clone(), true), None));
+        assert_eq!(ends("cut").await, ((sent.clone(), false), None));
+        assert_eq!(ends("drop").await, ((sent, false), Some(io::ErrorKind::ConnectionReset)));
     }
 }
 
 #[tokio::test]
-async fn lines_end_as_the_scenario_says() {
+async fn line_endings_match_the_scenario() {
     let fake = Fake::start().await;
-    let crlf = ask(&fake, "crlf", ProviderApi::Responses).await.body();
+    let crlf = request(&fake, "crlf", ProviderApi::Responses).await.body();
     assert!(crlf.ends_with("\r\n\r\n") && !crlf.replace("\r\n", "").contains('\n'));
-    let ok = ask(&fake, "ok", ProviderApi::OpenAi).await.body();
+    let ok = request(&fake, "ok", ProviderApi::OpenAi).await.body();
     assert!(ok.ends_with("data: [DONE]\n\n"));
-    assert!(ask(&fake, "noblank", ProviderApi::OpenAi).await.body().ends_with("\n\ndata: [DONE]"));
-    assert!(ask(&fake, "noblank", ProviderApi::Ollama).await.body().ends_with('}'));
-    assert_eq!(ask(&fake, "nospace", ProviderApi::OpenAi).await.body(), ok.replace("data: ", "data:"));
+    assert!(request(&fake, "noblank", ProviderApi::OpenAi).await.body().ends_with("\n\ndata: [DONE]"));
+    assert!(request(&fake, "noblank", ProviderApi::Ollama).await.body().ends_with('}'));
+    assert_eq!(request(&fake, "nospace", ProviderApi::OpenAi).await.body(), ok.replace("data: ", "data:"));
 }
 
 #[tokio::test]
-async fn a_big_delta_is_one_line_of_4_mb_in_pieces_of_16_kb() {
+async fn big_delta_is_one_line_of_4_mb_in_chunks_of_16_kb() {
     let fake = Fake::start().await;
     for api in ProviderApi::ALL {
-        let answer = ask(&fake, "big", api).await;
+        let answer = request(&fake, "big", api).await;
         assert!(answer.body().lines().any(|line| line.len() > 4 << 20), "{api:?}");
         assert!(answer.chunks().0.iter().all(|chunk| chunk.len() <= 16 << 10));
     }
 }
 
 #[tokio::test]
-async fn flaky_and_ctxonce_count_by_path_until_they_are_cleared() {
+async fn flaky_and_ctxonce_count_requests_per_path_until_cleared() {
     let fake = Fake::start().await;
     let statuses = async |scenario, api| {
         let mut statuses = Vec::new();
         for _ in 0..4 {
-            statuses.push(ask(&fake, scenario, api).await.status());
+            statuses.push(request(&fake, scenario, api).await.status());
         }
         statuses
     };
@@ -185,16 +185,16 @@ async fn flaky_and_ctxonce_count_by_path_until_they_are_cleared() {
     assert_eq!(statuses("ctxonce", ProviderApi::Ollama).await, [400, 200, 200, 200]);
     fake.clear();
     assert_eq!(statuses("flaky", ProviderApi::OpenAi).await, [429, 503, 200, 200]);
-    let second = ask(&fake, "flaky", ProviderApi::Anthropic).await;
+    let second = request(&fake, "flaky", ProviderApi::Anthropic).await;
     assert!(second.head().contains("Retry-After: 0") && !second.head().contains("Retry-After: 7"));
 }
 
 #[tokio::test]
-async fn a_run_ends_with_text_once_its_calls_are_answered() {
+async fn answer_after_tool_results_is_text() {
     let fake = Fake::start().await;
     for api in ProviderApi::ALL {
         for scenario in ["ok", "bytes1", "noid", "nodone", "two"] {
-            assert!(calls_tools(&ask(&fake, scenario, api).await.body()), "{scenario} in {api:?}");
+            assert!(calls_tools(&request(&fake, scenario, api).await.body()), "{scenario} in {api:?}");
             let later = send(&fake, &post(scenario, api.path(), "", &with_results(api))).await;
             assert!(!calls_tools(&later.body()), "{scenario} in {api:?}");
             assert_eq!(later.body().contains("Now I know."), scenario == "two", "{scenario} in {api:?}");
@@ -203,7 +203,7 @@ async fn a_run_ends_with_text_once_its_calls_are_answered() {
 }
 
 #[tokio::test]
-async fn the_key_is_echoed_wherever_it_came_from() {
+async fn api_key_of_any_header_is_echoed() {
     let fake = Fake::start().await;
     let keys = ["Authorization: Bearer canary\r\n", "x-api-key: canary\r\n", "x-goog-api-key: canary\r\n"];
     for api in ProviderApi::ALL {
@@ -217,7 +217,7 @@ async fn the_key_is_echoed_wherever_it_came_from() {
 }
 
 #[tokio::test]
-async fn a_redirect_leads_to_another_name_of_this_server() {
+async fn redirect_targets_another_host_name_of_this_server() {
     let fake = Fake::start().await;
     let host = format!("host: 127.0.0.1:{}\r\n", fake.port());
     let head = send(&fake, &post("redirect", ProviderApi::OpenAi.path(), &host, &json!({}))).await.head();
@@ -226,7 +226,7 @@ async fn a_redirect_leads_to_another_name_of_this_server() {
 }
 
 #[tokio::test]
-async fn models_are_listed_in_the_shape_of_each_api_and_fail_as_answers_do() {
+async fn model_lists_have_the_format_of_each_api_and_fail_like_answers() {
     let fake = Fake::start().await;
     let list = async |scenario: &str, api: ProviderApi, header: &str| {
         let path = api.models_path();
@@ -245,7 +245,7 @@ async fn models_are_listed_in_the_shape_of_each_api_and_fail_as_answers_do() {
 }
 
 #[test]
-fn requests_are_kept_as_they_came_and_shown_over_http() {
+fn received_requests_are_logged_unchanged_and_served_over_http() {
     let fake = Fake::start_blocking();
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let over_http = |request: &str| runtime.block_on(send(&fake, request));
@@ -274,7 +274,7 @@ fn requests_are_kept_as_they_came_and_shown_over_http() {
 }
 
 #[test]
-fn a_server_that_is_dropped_takes_its_connections_along() {
+fn dropping_the_server_closes_its_connections() {
     use std::{io::Read as _, io::Write as _, net::TcpStream};
     let fake = Fake::start_blocking();
     let mut stream = TcpStream::connect(("127.0.0.1", fake.port())).unwrap();

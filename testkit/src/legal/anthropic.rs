@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! Rules of Anthropic's Messages API.
 
 use super::{WireRule, each, each_in, failing, in_range, is_name, repeated, text, unless};
 use serde_json::Value;
@@ -90,12 +90,12 @@ pub(super) const RULES: &[WireRule] = &[
     WireRule {
         id: "anthropic/calls-answered",
         says: "`tool_use` ids were found without `tool_result` blocks immediately after. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
-        broken: unanswered,
+        broken: calls_without_result,
     },
     WireRule {
         id: "anthropic/answers-called",
         says: "unexpected `tool_use_id` found in `tool_result` blocks. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
-        broken: uncalled,
+        broken: results_without_call,
     },
     WireRule {
         id: "anthropic/answered-once",
@@ -201,14 +201,14 @@ pub(super) const RULES: &[WireRule] = &[
         id: "anthropic/thinking-first",
         says: "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",
         broken: |body| {
-            let open = unopened(body).filter(|_| body["thinking"]["type"] == "enabled");
+            let open = calls_without_thinking(body).filter(|_| body["thinking"]["type"] == "enabled");
             open.into_iter().collect()
         },
     },
     WireRule {
         id: "anthropic/cache-count",
         says: "A maximum of 4 blocks with cache_control may be provided. Found 5.",
-        broken: |body| unless(marked(body) <= 4, "cache_control"),
+        broken: |body| unless(cache_breakpoints(body) <= 4, "cache_control"),
     },
     WireRule {
         id: "anthropic/cache-thinking",
@@ -279,7 +279,7 @@ pub(super) const RULES: &[WireRule] = &[
     },
 ];
 
-/// Blocks of one type, in the messages and in the system prompt.
+/// The blocks of one type in the messages and the system prompt.
 fn of_type<'a>(body: &'a Value, kind: &str) -> Vec<(String, &'a Value)> {
     let blocks = each(body, "system").into_iter().chain(each_in(&each(body, "messages"), "content"));
     blocks.filter(|(_, block)| block["type"] == kind).collect()
@@ -290,7 +290,7 @@ fn ids<'a>(message: &'a Value, kind: &str, key: &str) -> Vec<&'a str> {
     blocks.map(|(_, block)| text(block, key)).collect()
 }
 
-fn unanswered(body: &Value) -> Vec<String> {
+fn calls_without_result(body: &Value) -> Vec<String> {
     let messages = each(body, "messages");
     let open = messages.iter().enumerate().filter(|(at, (_, message))| {
         let next =
@@ -300,12 +300,12 @@ fn unanswered(body: &Value) -> Vec<String> {
     open.map(|(_, (place, _))| place.clone()).collect()
 }
 
-fn uncalled(body: &Value) -> Vec<String> {
+fn results_without_call(body: &Value) -> Vec<String> {
     let messages = each(body, "messages");
     let stray = messages.iter().enumerate().filter(|(at, (_, message))| {
         let before = at.checked_sub(1).and_then(|at| messages.get(at));
-        let asked = before.map(|(_, before)| ids(before, "tool_use", "id")).unwrap_or_default();
-        ids(message, "tool_result", "tool_use_id").iter().any(|id| !asked.contains(id))
+        let called = before.map(|(_, before)| ids(before, "tool_use", "id")).unwrap_or_default();
+        ids(message, "tool_result", "tool_use_id").iter().any(|id| !called.contains(id))
     });
     stray.map(|(_, (place, _))| place.clone()).collect()
 }
@@ -314,8 +314,8 @@ fn thinks(body: &Value) -> bool {
     ["enabled", "adaptive"].contains(&text(&body["thinking"], "type"))
 }
 
-/// The message with which the model began to call the tools whose results end the request, if it did not think first.
-fn unopened(body: &Value) -> Option<String> {
+/// The first assistant message of the tool calls at the end of the request, if it does not start with thinking.
+fn calls_without_thinking(body: &Value) -> Option<String> {
     let messages = each(body, "messages");
     let answered = |pair: &&[(String, &Value)]| !ids(pair[1].1, "tool_result", "tool_use_id").is_empty();
     let (place, first) = &messages.rchunks_exact(2).take_while(answered).last()?[0];
@@ -324,7 +324,7 @@ fn unopened(body: &Value) -> Option<String> {
     (!thinks).then(|| place.clone())
 }
 
-fn marked(body: &Value) -> usize {
+fn cache_breakpoints(body: &Value) -> usize {
     let blocks = each(body, "system").into_iter().chain(each(body, "tools"));
     let all = blocks.chain(each_in(&each(body, "messages"), "content"));
     all.filter(|(_, block)| block.get("cache_control").is_some()).count()

@@ -1,4 +1,4 @@
-//! Gemini's `generateContent`.
+//! Rules of Gemini's `generateContent`.
 
 use super::{WireRule, each, each_in, failing, in_range, repeated, text, unless};
 use serde_json::Value;
@@ -187,8 +187,9 @@ pub(super) const RULES: &[WireRule] = &[
         broken: |body| {
             failing(schemas(body), |schema| {
                 let words = each(schema, "enum");
-                let spoken = words.iter().all(|(_, word)| word.as_str().is_some_and(|word| !word.is_empty()));
-                schema.get("enum").is_none() || (schema["type"] == "string" && spoken)
+                let are_texts =
+                    words.iter().all(|(_, word)| word.as_str().is_some_and(|word| !word.is_empty()));
+                schema.get("enum").is_none() || (schema["type"] == "string" && are_texts)
             })
         },
     },
@@ -252,7 +253,7 @@ pub(super) const RULES: &[WireRule] = &[
     },
 ];
 
-/// Gemini's `Schema` message.
+/// The fields of Gemini's `Schema` message.
 const FIELDS: [&str; 22] = [
     "type",
     "format",
@@ -284,7 +285,7 @@ fn parts(body: &Value) -> Vec<(String, &Value)> {
     each_in(&contents, "parts")
 }
 
-/// Empty text is data only where it carries a signature.
+/// Whether a part has exactly one kind of data. Empty text counts only with a signature.
 fn has_data(part: &Value) -> bool {
     let kinds = [
         "text",
@@ -300,7 +301,7 @@ fn has_data(part: &Value) -> bool {
     there == 1 && !empty
 }
 
-/// The calls or responses of a content.
+/// The calls or responses in a content.
 fn held<'a>(content: &'a Value, key: &str) -> Vec<&'a Value> {
     each(content, "parts").into_iter().filter_map(|(_, part)| part.get(key)).collect()
 }
@@ -309,7 +310,7 @@ fn holds(content: &Value, key: &str) -> bool {
     !held(content, key).is_empty()
 }
 
-/// Contents with calls, each with the content after it.
+/// The contents with calls, each with the next content.
 fn turns(body: &Value) -> Vec<(String, &Value, Option<&Value>)> {
     let contents = each(body, "contents");
     let calling = contents.iter().enumerate().filter(|(_, (_, content))| holds(content, "functionCall"));
@@ -330,7 +331,7 @@ fn declared(body: &Value) -> Vec<(String, &Value)> {
     each_in(&each(body, "tools"), "functionDeclarations")
 }
 
-/// All schemas of all tools and of the answer, however deep.
+/// The schemas of all tools and of the response, with all nested schemas.
 fn schemas(body: &Value) -> Vec<(String, &Value)> {
     let tools = declared(body).into_iter().filter_map(|(place, tool)| Some((place, tool.get("parameters")?)));
     let answer =

@@ -1,7 +1,7 @@
-//! What each wire format accepts, as rules over the JSON that goes over the wire.
+//! The rules of each provider's wire format, as functions of the JSON body of a request.
 //!
-//! Each rule carries the provider's own words: its documentation, or the text of the error that breaking it brings.
-//! This sees only JSON, so that it judges an encoder without knowing it.
+//! Each rule quotes the provider: its documentation, or the error message of a request that violates the rule.
+//! The rules see only JSON and are independent of the encoder under test.
 
 mod anthropic;
 mod gemini;
@@ -13,12 +13,12 @@ use crate::ProviderApi;
 use serde_json::Value;
 use std::fmt;
 
-/// One thing that a provider demands.
+/// A requirement of a provider.
 pub struct WireRule {
     pub id: &'static str,
-    /// The provider's sentence.
+    /// The provider's documentation or error message.
     pub says: &'static str,
-    /// The places where a body breaks it.
+    /// Returns the paths at which a body violates the rule.
     broken: fn(&Value) -> Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub fn rules(api: ProviderApi) -> &'static [WireRule] {
     }
 }
 
-/// Everything in a request's body that the provider would refuse; empty if it is legal.
+/// Returns everything in a request body that the provider would refuse; empty if the body is legal.
 pub fn check(api: ProviderApi, body: &Value) -> Vec<Violation> {
     let broken = |rule: &WireRule| -> Vec<Violation> {
         let places = (rule.broken)(body).into_iter();
@@ -60,13 +60,13 @@ pub fn check(api: ProviderApi, body: &Value) -> Vec<Violation> {
     rules(api).iter().flat_map(broken).collect()
 }
 
-/// The elements of a list field, each with its place.
+/// The elements of an array field, each with its path.
 fn each<'a>(body: &'a Value, key: &str) -> Vec<(String, &'a Value)> {
     let items = body.get(key).and_then(Value::as_array).into_iter().flatten();
     items.enumerate().map(|(at, item)| (format!("{key}[{at}]"), item)).collect()
 }
 
-/// The elements of a list field of each element, each with its place.
+/// The elements of an array field of each element, each with its path.
 fn each_in<'a>(outer: &[(String, &'a Value)], key: &str) -> Vec<(String, &'a Value)> {
     let inner = outer.iter().flat_map(|(place, item)| {
         each(item, key).into_iter().map(move |(at, item)| (format!("{place}.{at}"), item))
@@ -74,7 +74,7 @@ fn each_in<'a>(outer: &[(String, &'a Value)], key: &str) -> Vec<(String, &'a Val
     inner.collect()
 }
 
-/// The places of those that fail.
+/// The paths of the items that are not good.
 fn failing<'a>(
     items: impl IntoIterator<Item = (String, &'a Value)>,
     is_good: impl Fn(&Value) -> bool,
@@ -82,7 +82,7 @@ fn failing<'a>(
     items.into_iter().filter(|(_, item)| !is_good(item)).map(|(place, _)| place).collect()
 }
 
-/// The field's name, if the body fails.
+/// The path, unless `good`.
 fn unless(good: bool, place: &str) -> Vec<String> {
     if good { Vec::new() } else { vec![place.to_owned()] }
 }
@@ -91,7 +91,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The places of values that were there before.
+/// The paths of duplicate values.
 fn repeated<'a>(items: impl IntoIterator<Item = (String, &'a str)>) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     items.into_iter().filter(|(_, value)| !seen.insert(*value)).map(|(place, _)| place).collect()
@@ -104,7 +104,7 @@ fn in_range(body: &Value, key: &str, low: f64, high: f64) -> Vec<String> {
     )
 }
 
-/// Letters, digits, `_` and `-`, as many as allowed.
+/// Whether a name consists of letters, digits, `_` and `-`, and has at most `longest` bytes.
 fn is_name(name: &str, longest: usize) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     !name.is_empty() && name.len() <= longest && name.chars().all(legal)

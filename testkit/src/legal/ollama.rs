@@ -1,4 +1,4 @@
-//! Ollama's `/api/chat`. It is written in Go: a field of another type than its own is refused as a whole.
+//! Rules of Ollama's `/api/chat`. The server is written in Go: a field of the wrong type makes the whole request invalid.
 
 use super::{WireRule, each, each_in, failing, repeated, text, unless};
 use serde_json::Value;
@@ -66,7 +66,7 @@ pub(super) const RULES: &[WireRule] = &[
     WireRule {
         id: "ollama/calls-answered",
         says: "append the assistant message with its tool_calls, then one tool message with the result of each call, and ask again.",
-        broken: unanswered,
+        broken: calls_without_result,
     },
     WireRule {
         id: "ollama/tool-name",
@@ -132,23 +132,23 @@ fn calls(body: &Value) -> Vec<(String, &Value)> {
     each_in(&each(body, "messages"), "tool_calls")
 }
 
-/// Calls that the tool messages right after do not answer one by one.
-fn unanswered(body: &Value) -> Vec<String> {
+/// Messages whose calls are not answered, in order, by the tool messages that follow.
+fn calls_without_result(body: &Value) -> Vec<String> {
     let messages = each(body, "messages");
     let mut open = Vec::new();
     for (at, (place, message)) in messages.iter().enumerate() {
         let after = messages[at + 1..].iter().take_while(|(_, next)| next["role"] == "tool");
         let answered: Vec<&Value> = after.map(|(_, next)| &next["tool_call_id"]).collect();
-        let asked: Vec<&Value> =
+        let called: Vec<&Value> =
             each(message, "tool_calls").into_iter().map(|(_, call)| &call["id"]).collect();
-        if !asked.is_empty() && asked != answered {
+        if !called.is_empty() && called != answered {
             open.push(place.clone());
         }
     }
     open
 }
 
-/// All properties of all tools, however deep.
+/// The properties of all tools, with all nested properties.
 fn properties(body: &Value) -> Vec<(String, &Value)> {
     let tools = each(body, "tools").into_iter();
     let mut all: Vec<(String, &Value)> =
@@ -176,7 +176,7 @@ fn is_property(schema: &Value) -> bool {
             "enum" | "anyOf" => value.is_array(),
             "properties" => value.is_object(),
             "items" => true,
-            // Whatever else is said does not reach the model.
+            // Other keywords are dropped by the server and do not reach the model.
             _ => false,
         })
     })

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions.
+//! Rules of OpenAI's chat completions API.
 
 use super::{WireRule, each, each_in, failing, in_range, is_name, repeated, text, unless};
 use serde_json::Value;
@@ -38,12 +38,12 @@ pub(super) const RULES: &[WireRule] = &[
     WireRule {
         id: "openai/calls-answered",
         says: "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.",
-        broken: unanswered,
+        broken: calls_without_result,
     },
     WireRule {
         id: "openai/answers-called",
         says: "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
-        broken: uncalled,
+        broken: results_without_call,
     },
     WireRule {
         id: "openai/calls-not-empty",
@@ -191,14 +191,14 @@ fn calls(body: &Value) -> Vec<(String, &Value)> {
     each_in(&each(body, "messages"), "tool_calls")
 }
 
-/// The schema of an object, with nothing at its top that is refused there.
+/// Whether a schema is that of an object, without keywords that are refused at the top level.
 pub(super) fn is_parameters(schema: &Value) -> bool {
     let refused = ["oneOf", "anyOf", "allOf", "enum", "not"];
     let bare = refused.iter().all(|key| schema.get(key).is_none());
     schema["type"] == "object" && schema["properties"].is_object() && bare
 }
 
-/// A schema whose objects, however deep, are closed and whose properties are all required.
+/// Whether all objects of a schema, at any depth, are closed and all their properties required.
 pub(super) fn is_strict(schema: &Value) -> bool {
     let Some(fields) = schema.as_object() else { return true };
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -222,8 +222,8 @@ fn has_content(message: &Value) -> bool {
     }
 }
 
-/// Calls that the tool messages right after do not answer.
-fn unanswered(body: &Value) -> Vec<String> {
+/// Messages with a call that the tool messages that follow do not answer.
+fn calls_without_result(body: &Value) -> Vec<String> {
     let messages = each(body, "messages");
     let mut open = Vec::new();
     for (at, (place, message)) in messages.iter().enumerate() {
@@ -237,15 +237,15 @@ fn unanswered(body: &Value) -> Vec<String> {
     open
 }
 
-/// Tool messages that do not answer the last assistant message, or answer it twice.
-fn uncalled(body: &Value) -> Vec<String> {
-    let mut asked: Vec<&str> = Vec::new();
+/// Tool messages that answer no call of the last assistant message, or a call that is already answered.
+fn results_without_call(body: &Value) -> Vec<String> {
+    let mut called: Vec<&str> = Vec::new();
     let mut stray = Vec::new();
     for (place, message) in each(body, "messages") {
         if text(message, "role") != "tool" {
-            asked = each(message, "tool_calls").into_iter().map(|(_, call)| text(call, "id")).collect();
-        } else if let Some(at) = asked.iter().position(|id| *id == text(message, "tool_call_id")) {
-            asked.remove(at);
+            called = each(message, "tool_calls").into_iter().map(|(_, call)| text(call, "id")).collect();
+        } else if let Some(at) = called.iter().position(|id| *id == text(message, "tool_call_id")) {
+            called.remove(at);
         } else {
             stray.push(place);
         }

@@ -1,4 +1,4 @@
-//! OpenAI's Responses, without state on the server.
+//! Rules of OpenAI's Responses API, without state on the server.
 
 use super::{WireRule, each, each_in, failing, in_range, is_name, repeated, text, unless};
 use serde_json::Value;
@@ -53,13 +53,13 @@ pub(super) const RULES: &[WireRule] = &[
         id: "responses/content-type",
         says: "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'.",
         broken: |body| {
-            let of_role = |speaks: bool| -> Vec<(String, &Value)> {
+            let messages_of = |is_assistant: bool| -> Vec<(String, &Value)> {
                 let messages = of_type(body, "message").into_iter();
-                messages.filter(|(_, message)| (message["role"] == "assistant") == speaks).collect()
+                messages.filter(|(_, message)| (message["role"] == "assistant") == is_assistant).collect()
             };
-            let spoken = failing(each_in(&of_role(true), "content"), |part| is_part(part, &SPOKEN));
-            let shown = failing(each_in(&of_role(false), "content"), |part| is_part(part, &SHOWN));
-            [spoken, shown].concat()
+            let output = failing(each_in(&messages_of(true), "content"), |part| is_part(part, &OUTPUT_PARTS));
+            let input = failing(each_in(&messages_of(false), "content"), |part| is_part(part, &INPUT_PARTS));
+            [output, input].concat()
         },
     },
     WireRule {
@@ -75,7 +75,7 @@ pub(super) const RULES: &[WireRule] = &[
     WireRule {
         id: "responses/answers-called",
         says: "No tool call found for function call output with call_id call_abc.",
-        broken: uncalled,
+        broken: results_without_call,
     },
     WireRule {
         id: "responses/call-id",
@@ -116,12 +116,12 @@ pub(super) const RULES: &[WireRule] = &[
         says: "Item 'rs_abc' of type 'reasoning' was provided without its required following item.",
         broken: |body| {
             let items = each(body, "input");
-            let led_on = |at: usize| {
+            let is_followed = |at: usize| {
                 let next = items[at..].iter().find(|(_, item)| item["type"] != "reasoning");
                 next.is_some_and(|(_, next)| next["type"] == "function_call" || next["role"] == "assistant")
             };
             let thoughts = items.iter().enumerate().filter(|(_, (_, item))| item["type"] == "reasoning");
-            thoughts.filter(|(at, _)| !led_on(*at)).map(|(_, (place, _))| place.clone()).collect()
+            thoughts.filter(|(at, _)| !is_followed(*at)).map(|(_, (place, _))| place.clone()).collect()
         },
     },
     WireRule {
@@ -227,7 +227,7 @@ pub(super) const RULES: &[WireRule] = &[
     },
 ];
 
-/// The body's parameters that the API reference names and that concern a request without state.
+/// The parameters in the API reference that apply to a request without state on the server.
 const PARAMETERS: [&str; 14] = [
     "model",
     "input",
@@ -245,16 +245,16 @@ const PARAMETERS: [&str; 14] = [
     "stream",
 ];
 
-const SPOKEN: [(&str, &str); 2] = [("output_text", "text"), ("refusal", "refusal")];
+const OUTPUT_PARTS: [(&str, &str); 2] = [("output_text", "text"), ("refusal", "refusal")];
 
-const SHOWN: [(&str, &str); 4] = [
+const INPUT_PARTS: [(&str, &str); 4] = [
     ("input_text", "text"),
     ("input_image", "image_url"),
     ("input_file", "file_data"),
     ("input_file", "file_url"),
 ];
 
-/// A part of a known type that has what belongs to it.
+/// Whether a part has a known type and the field that belongs to it.
 fn is_part(part: &Value, known: &[(&str, &str)]) -> bool {
     known.iter().any(|(kind, field)| part["type"] == *kind && part[field].is_string())
 }
@@ -263,8 +263,8 @@ fn of_type<'a>(body: &'a Value, kind: &str) -> Vec<(String, &'a Value)> {
     each(body, "input").into_iter().filter(|(_, item)| item["type"] == kind).collect()
 }
 
-/// Outputs that answer no call before them, or one that is answered.
-fn uncalled(body: &Value) -> Vec<String> {
+/// Outputs that answer no earlier call, or a call that is already answered.
+fn results_without_call(body: &Value) -> Vec<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut stray = Vec::new();
     for (place, item) in each(body, "input") {

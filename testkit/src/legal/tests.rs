@@ -1,4 +1,4 @@
-//! Known good requests pass; for every rule there is a known bad one that it rejects.
+//! Valid requests pass; each rule rejects an invalid request.
 
 mod ollama;
 mod responses;
@@ -6,7 +6,8 @@ mod responses;
 use super::*;
 use serde_json::json;
 
-type Spoil = (&'static str, fn(&mut Value));
+/// The id of a rule, and a change that makes a valid request violate it.
+type Mutation = (&'static str, fn(&mut Value));
 
 fn openai() -> Value {
     json!({
@@ -27,7 +28,7 @@ fn openai() -> Value {
     })
 }
 
-const OPENAI: &[Spoil] = &[
+const OPENAI: &[Mutation] = &[
     ("openai/model", |body| body["model"] = json!("")),
     ("openai/messages", |body| body["messages"] = json!([])),
     ("openai/role", |body| body["messages"][6]["role"] = json!("model")),
@@ -96,7 +97,7 @@ fn anthropic() -> Value {
     })
 }
 
-const ANTHROPIC: &[Spoil] = &[
+const ANTHROPIC: &[Mutation] = &[
     ("anthropic/model", |body| body["model"] = json!(null)),
     ("anthropic/max-tokens", |body| body["max_tokens"] = json!(null)),
     ("anthropic/messages", |body| body["messages"] = json!([])),
@@ -196,7 +197,7 @@ fn gemini() -> Value {
     })
 }
 
-const GEMINI: &[Spoil] = &[
+const GEMINI: &[Mutation] = &[
     ("gemini/contents", |body| body["contents"] = json!([])),
     ("gemini/role", |body| body["contents"][0]["role"] = json!("assistant")),
     ("gemini/parts", |body| body["contents"][3]["parts"] = json!([])),
@@ -229,18 +230,20 @@ const GEMINI: &[Spoil] = &[
         body["tools"][0]["functionDeclarations"][1]["parameters"] =
             json!({"type": "object", "properties": {}});
     }),
-    ("gemini/schema-field", |body| spoil(body, json!({"type": "string", "additionalProperties": false}))),
-    ("gemini/schema-type", |body| spoil(body, json!({"description": "anything"}))),
-    ("gemini/schema-items", |body| spoil(body, json!({"type": "array"}))),
+    ("gemini/schema-field", |body| {
+        set_property(body, json!({"type": "string", "additionalProperties": false}));
+    }),
+    ("gemini/schema-type", |body| set_property(body, json!({"description": "anything"}))),
+    ("gemini/schema-items", |body| set_property(body, json!({"type": "array"}))),
     ("gemini/schema-items-type", |body| {
-        spoil(
+        set_property(
             body,
             json!({"anyOf": [{"type": "array", "items": {"type": "string"}}], "items": {"type": "string"}}),
         );
     }),
-    ("gemini/schema-required", |body| spoil(body, json!({"type": "object", "required": ["x"]}))),
-    ("gemini/schema-enum", |body| spoil(body, json!({"type": "integer", "enum": [1]}))),
-    ("gemini/schema-format", |body| spoil(body, json!({"type": "string", "format": "email"}))),
+    ("gemini/schema-required", |body| set_property(body, json!({"type": "object", "required": ["x"]}))),
+    ("gemini/schema-enum", |body| set_property(body, json!({"type": "integer", "enum": [1]}))),
+    ("gemini/schema-format", |body| set_property(body, json!({"type": "string", "format": "email"}))),
     ("gemini/json-and-tools", |body| {
         body["generationConfig"]["responseMimeType"] = json!("application/json");
     }),
@@ -255,55 +258,55 @@ const GEMINI: &[Spoil] = &[
     ("gemini/top-p", |body| body["generationConfig"]["topP"] = json!(-1)),
 ];
 
-/// Puts a schema where a property of the first tool is.
-fn spoil(body: &mut Value, schema: Value) {
+/// Replaces a property of the first tool by a schema.
+fn set_property(body: &mut Value, schema: Value) {
     body["tools"][0]["functionDeclarations"][0]["parameters"]["properties"]["s"] = schema;
 }
 
-/// A provider, a good request, and how to spoil it.
-type Case = (ProviderApi, fn() -> Value, &'static [Spoil]);
+/// An API, a valid request, and the mutations that make it invalid.
+type Case = (ProviderApi, fn() -> Value, &'static [Mutation]);
 
 fn apis() -> [Case; 5] {
     [
         (ProviderApi::OpenAi, openai, OPENAI),
-        (ProviderApi::Responses, responses::good, responses::SPOILS),
+        (ProviderApi::Responses, responses::valid, responses::MUTATIONS),
         (ProviderApi::Anthropic, anthropic, ANTHROPIC),
         (ProviderApi::Gemini, gemini, GEMINI),
-        (ProviderApi::Ollama, ollama::good, ollama::SPOILS),
+        (ProviderApi::Ollama, ollama::valid, ollama::MUTATIONS),
     ]
 }
 
 #[test]
-fn known_good_requests_are_legal() {
-    for (api, good, _) in apis() {
-        assert_eq!(check(api, &good()), [], "{api:?}");
+fn valid_requests_violate_no_rule() {
+    for (api, valid, _) in apis() {
+        assert_eq!(check(api, &valid()), [], "{api:?}");
     }
 }
 
 #[test]
-fn every_rule_rejects_a_known_bad_request() {
-    for (api, good, spoils) in apis() {
-        for (rule, spoil) in spoils {
-            let mut body = good();
-            spoil(&mut body);
+fn every_rule_rejects_its_mutation() {
+    for (api, valid, mutations) in apis() {
+        for (rule, mutate) in mutations {
+            let mut body = valid();
+            mutate(&mut body);
             let broken = check(api, &body);
-            assert!(broken.iter().any(|violation| violation.rule == *rule), "{rule} let this pass: {body}");
+            assert!(broken.iter().any(|violation| violation.rule == *rule), "{rule} accepts {body}");
         }
     }
 }
 
 #[test]
-fn no_rule_is_without_a_bad_request_and_none_is_named_twice() {
-    for (api, _, spoils) in apis() {
+fn every_rule_has_one_mutation_and_a_unique_id() {
+    for (api, _, mutations) in apis() {
         let rules: Vec<&str> = rules(api).iter().map(|rule| rule.id).collect();
-        let tested: Vec<&str> = spoils.iter().map(|(rule, _)| *rule).collect();
+        let tested: Vec<&str> = mutations.iter().map(|(rule, _)| *rule).collect();
         assert_eq!(rules, tested, "{api:?}");
         assert_eq!(repeated(rules.iter().map(|rule| (String::new(), *rule))), Vec::<String>::new());
     }
 }
 
 #[test]
-fn a_body_that_is_no_request_at_all_is_judged_without_a_crash() {
+fn body_that_is_not_a_request_is_rejected_without_a_panic() {
     for (api, ..) in apis() {
         for body in [json!(null), json!([]), json!({"messages": 1, "contents": {"parts": 2}, "tools": "x"})] {
             assert!(!check(api, &body).is_empty());
@@ -312,12 +315,12 @@ fn a_body_that_is_no_request_at_all_is_judged_without_a_crash() {
 }
 
 #[test]
-fn a_violation_reads_as_a_sentence() {
+fn violation_displays_rule_path_and_message() {
     let mut body = openai();
     body["stream"] = json!(false);
-    let said: Vec<String> = check(ProviderApi::OpenAi, &body).iter().map(Violation::to_string).collect();
+    let messages: Vec<String> = check(ProviderApi::OpenAi, &body).iter().map(Violation::to_string).collect();
     assert_eq!(
-        said,
+        messages,
         [
             "openai/stream-options at stream_options: The 'stream_options' parameter is only allowed when 'stream' is enabled."
         ]

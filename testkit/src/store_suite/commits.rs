@@ -3,9 +3,9 @@
 use super::{
     SharedStore,
     make::{
-        changes, enqueue, fact, finish, finishes, ids, key, load, message, new_session, page, payload, run,
-        run_of, run_row, run_with_key, says, seqs, session, sets, sets_fact, start, start_commit, starts,
-        status, step, take_over, taken_lease, turn,
+        changes, enqueue, fact, finish, finishes, ids, key, load, message, message_commit, new_session, page,
+        payload, run, run_of, run_row, run_with_key, seqs, session, sets, sets_fact, start, start_commit,
+        starts, status, step, take_over, taken_lease, turn,
     },
 };
 use session::{
@@ -17,7 +17,7 @@ pub async fn rows_are_read_in_commit_order(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     // Descending ids and equal times: neither may decide the order.
     for n in (0..40_u64).rev() {
-        let committed = store.commit(&key, says(&format!("m{n:02}"))).await?;
+        let committed = store.commit(&key, message_commit(&format!("m{n:02}"))).await?;
         assert_eq!((committed.seq, committed.repeated, committed.started), (Seq(40 - n), false, None));
     }
     let expected: Vec<String> = (0..40).rev().map(|n| format!("m{n:02}")).collect();
@@ -30,7 +30,7 @@ pub async fn rows_are_read_in_commit_order(store: SharedStore) -> Result<()> {
 
 pub async fn the_messages_of_a_commit_get_consecutive_sequence_numbers(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.commit(&key, says("m1")).await?;
+    store.commit(&key, message_commit("m1")).await?;
     let commit = Commit {
         messages: ["m4", "m3", "m2"].map(message).into(),
         state: vec![sets(Scope::Session, "k", 1)],
@@ -66,7 +66,7 @@ pub async fn a_repeated_commit_changes_nothing(store: SharedStore) -> Result<()>
         state: vec![sets(Scope::Session, "count", 2), sets(Scope::User, "count", 2)],
         facts: vec![FactChange::Clear { kind: "open".into(), id: "m1".into() }],
         turn: TurnChange::Finish { lease, status: RunStatus::Done, error: None },
-        ..says("m2")
+        ..message_commit("m2")
     };
     let ended = store.commit(&key, undo).await?;
     let before = load(&store, &key).await?;
@@ -88,7 +88,7 @@ pub async fn a_repeated_commit_is_recognised_before_other_conditions(store: Shar
     let lease = store.commit(&key, first.clone()).await?.started.map(|started| started.lease);
     let lease = lease.ok_or_else(|| Error::Fenced(key.clone()))?;
     store.commit(&key, step(&lease, "m2")).await?;
-    let last = Commit { turn: finishes(&lease, RunStatus::Done), ..says("m3") };
+    let last = Commit { turn: finishes(&lease, RunStatus::Done), ..message_commit("m3") };
     store.commit(&key, last.clone()).await?;
     // The acknowledgements were lost; meanwhile another owner has the lease.
     start(&store, &key, run_of("other", "m4")).await?;
@@ -111,13 +111,13 @@ pub async fn the_last_message_decides_whether_a_commit_is_repeated(store: Shared
     let again = store.commit(&key, other).await?;
     assert_eq!((again.seq, again.repeated), (Seq(2), true));
     assert_eq!(ids(&load(&store, &key).await?.tail), ["m1", "m2"]);
-    assert_eq!(store.commit(&key, says("m4")).await?.seq, Seq(3));
+    assert_eq!(store.commit(&key, message_commit("m4")).await?.seq, Seq(3));
     Ok(())
 }
 
 pub async fn a_message_id_is_unique_in_its_session(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.commit(&key, says("m1")).await?;
+    store.commit(&key, message_commit("m1")).await?;
     for messages in [["m1", "m2"], ["m2", "m2"]] {
         let commit = Commit {
             messages: messages.map(message).into(),
@@ -133,21 +133,21 @@ pub async fn a_message_id_is_unique_in_its_session(store: SharedStore) -> Result
         let found = load(&store, &key).await?;
         assert_eq!((ids(&found.tail), found.row.last_seq, found.state), (vec!["m1"], Seq(1), Vec::new()));
     }
-    assert_eq!(store.commit(&key, says("m2")).await?.seq, Seq(2));
+    assert_eq!(store.commit(&key, message_commit("m2")).await?.seq, Seq(2));
     Ok(())
 }
 
 pub async fn the_same_id_in_another_session_is_another_message(store: SharedStore) -> Result<()> {
     let (one, two) = (session(&store, "one").await?, session(&store, "two").await?);
-    store.commit(&one, says("m1")).await?;
-    let committed = store.commit(&two, says("m1")).await?;
+    store.commit(&one, message_commit("m1")).await?;
+    let committed = store.commit(&two, message_commit("m1")).await?;
     assert_eq!((committed.seq, committed.repeated), (Seq(1), false));
     Ok(())
 }
 
 pub async fn a_wrong_expected_seq_is_a_conflict(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    let at = |expected, id: &str| Commit { expected_seq: Some(Seq(expected)), ..says(id) };
+    let at = |expected, id: &str| Commit { expected_seq: Some(Seq(expected)), ..message_commit(id) };
     store.commit(&key, at(0, "m1")).await?;
     store.commit(&key, at(1, "m2")).await?;
     for wrong in [0, 1, 3] {
@@ -169,7 +169,7 @@ pub async fn an_old_epoch_is_fenced(store: SharedStore) -> Result<()> {
     assert!(matches!(refused, Err(Error::Fenced(fenced)) if fenced == key));
     store.commit(&key, step(&new, "m3")).await?;
     // The lease is not checked for a commit that belongs to no turn.
-    store.commit(&key, says("m4")).await?;
+    store.commit(&key, message_commit("m4")).await?;
     assert_eq!(ids(&load(&store, &key).await?.tail), ["m1", "m3", "m4"]);
     Ok(())
 }
@@ -177,10 +177,10 @@ pub async fn an_old_epoch_is_fenced(store: SharedStore) -> Result<()> {
 pub async fn a_commit_of_facts_alone_takes_no_sequence_number(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     assert_eq!(store.commit(&key, sets_fact(fact("a", "", "1"))).await?.seq, Seq(0));
-    store.commit(&key, says("m1")).await?;
+    store.commit(&key, message_commit("m1")).await?;
     assert_eq!(store.commit(&key, sets_fact(fact("a", "", "2"))).await?.seq, Seq(1));
     assert_eq!(store.commit(&key, changes(vec![sets(Scope::App, "k", 1)])).await?.seq, Seq(2));
-    assert_eq!(store.commit(&key, says("m2")).await?.seq, Seq(3));
+    assert_eq!(store.commit(&key, message_commit("m2")).await?.seq, Seq(3));
     assert_eq!(seqs(&load(&store, &key).await?.tail), [1, 3]);
     Ok(())
 }
@@ -240,10 +240,10 @@ pub async fn a_refused_commit_changes_nothing(store: SharedStore) -> Result<()> 
 
 pub async fn a_session_with_a_bad_step_is_not_created_at_all(store: SharedStore) -> Result<()> {
     let bad: [Commit; 4] = [
-        Commit { expected_seq: Some(Seq(9)), ..says("m3") },
+        Commit { expected_seq: Some(Seq(9)), ..message_commit("m3") },
         start_commit(run("m3")),
         Commit { messages: ["m1", "m3"].map(message).into(), ..Commit::default() },
-        Commit { turn: starts(run_with_key("m3", "once", "another")), ..says("m3") },
+        Commit { turn: starts(run_with_key("m3", "once", "another")), ..message_commit("m3") },
     ];
     for bad in bad {
         let good = Commit {
@@ -273,7 +273,7 @@ pub async fn the_session_row_counts_messages_and_tokens(store: SharedStore) -> R
     let key = session(&store, "s").await?;
     let made = load(&store, &key).await?.row;
     for id in ["m1", "m2", "m3"] {
-        store.commit(&key, says(id)).await?;
+        store.commit(&key, message_commit(id)).await?;
     }
     let row = load(&store, &key).await?.row;
     assert_eq!((row.last_seq, row.total_tokens), (Seq(3), 30));
@@ -286,7 +286,7 @@ pub async fn a_message_with_other_content_does_not_make_a_commit_a_retry(store: 
     let key = session(&store, "s").await?;
     let old = start(&store, &key, run_of("old", "m1")).await?;
     let new = taken_lease(&take_over(&store, &["old"], "new").await?)?;
-    // The successor stores what was shown of an answer, under the id that the whole answer would have had.
+    // The successor stores the draft of an answer under the id of the complete answer.
     store.commit(&key, step(&new, "answer")).await?;
     assert!(store.commit(&key, step(&new, "answer")).await?.repeated);
     let whole = session::SessionMessage { content: "the whole answer".into(), ..message("answer") };

@@ -3,11 +3,11 @@
 use super::{
     SharedStore,
     make::{
-        changes, enqueue, finish, ids, key, load, message, new_session, page, run, run_of, run_with_key,
-        says, seqs, session, sets, start, starts, together, turn,
+        changes, enqueue, finish, ids, key, load, message, message_commit, new_session, page, run, run_of,
+        run_with_key, seqs, session, sets, start, starts, together, turn,
     },
 };
-use session::{Commit, Error, OnConflict, Result, RunStatus, Scope, Seq};
+use session::{Commit, Error, NewSession, OnConflict, Result, RunStatus, Scope, Seq};
 use std::{collections::BTreeSet, future::poll_fn, sync::Arc, task::Poll};
 
 const MANY: u64 = 64;
@@ -33,13 +33,25 @@ pub async fn concurrent_creates_with_keep_return_the_same_session(store: SharedS
     Ok(())
 }
 
+pub async fn concurrent_creates_do_not_exceed_the_quota(store: SharedStore) -> Result<()> {
+    let create = |n: u64| {
+        let store = Arc::clone(&store);
+        let new = new_session(&key(&format!("s{n}")), OnConflict::Fail);
+        async move { store.create(NewSession { quota: Some(5), ..new }).await }
+    };
+    let answers = together((0..MANY).map(create)).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 5);
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(_) | Err(Error::QuotaReached { .. }))));
+    Ok(())
+}
+
 pub async fn concurrent_commits_to_many_sessions_are_independent(store: SharedStore) -> Result<()> {
     let append = |n: u64| {
         let store = Arc::clone(&store);
         async move {
             let key = session(&store, &format!("s{n}")).await?;
             for m in 1..=10_u64 {
-                let committed = store.commit(&key, says(&format!("m{m}"))).await?;
+                let committed = store.commit(&key, message_commit(&format!("m{m}"))).await?;
                 assert_eq!(committed.seq, Seq(m));
             }
             load(&store, &key).await
@@ -57,7 +69,9 @@ pub async fn concurrent_commits_to_one_session_leave_no_gap(store: SharedStore) 
     let key = session(&store, "s").await?;
     let commit = |n: u64| {
         let (store, key) = (Arc::clone(&store), key.clone());
-        async move { store.commit(&key, says(&format!("m{n}"))).await.map(|committed| (committed.seq.0, n)) }
+        async move {
+            store.commit(&key, message_commit(&format!("m{n}"))).await.map(|committed| (committed.seq.0, n))
+        }
     };
     let seqs_and_ids = together((0..200).map(commit)).await.into_iter().collect::<Result<BTreeSet<_>>>()?;
     let rows = store.read(&key, page(0, 1000)).await?;
@@ -72,7 +86,7 @@ pub async fn concurrent_commits_of_one_message_store_it_once(store: SharedStore)
     let key = session(&store, "s").await?;
     let commit = |_| {
         let (store, key) = (Arc::clone(&store), key.clone());
-        async move { store.commit(&key, says("m")).await }
+        async move { store.commit(&key, message_commit("m")).await }
     };
     let answers = together((0..MANY).map(commit)).await.into_iter().collect::<Result<Vec<_>>>()?;
     assert!(answers.iter().all(|committed| committed.seq == Seq(1)));
@@ -87,7 +101,7 @@ pub async fn refused_commits_do_not_affect_concurrent_ones(store: SharedStore) -
     let commit = |n: u64| {
         let (store, good) = (Arc::clone(&store), good.clone());
         async move {
-            let step = says(&format!("m{n}"));
+            let step = message_commit(&format!("m{n}"));
             match n % 4 {
                 0 => store.commit(&key("missing"), step).await,
                 1 => store.commit(&good, Commit { expected_seq: Some(Seq(1_000_000)), ..step }).await,
@@ -193,7 +207,7 @@ pub async fn a_dropped_commit_future_is_atomic(store: SharedStore) -> Result<()>
         poll_fn(|context| Poll::Ready(answer.as_mut().poll(context).is_ready())).await;
     }
     // After this commit no earlier one is in flight.
-    store.commit(&key, says("last")).await?;
+    store.commit(&key, message_commit("last")).await?;
     let found = load(&store, &key).await?;
     let appended: Vec<&str> = ids(&found.tail).into_iter().filter(|id| *id != "last").collect();
     let set: Vec<&str> = found.state.iter().map(|change| change.key.as_str()).collect();

@@ -3,8 +3,8 @@
 use super::{
     SharedStore,
     make::{
-        finish, finishes, key, load, run, run_of, says, session, start, start_commit, step, take_over,
-        taken_lease,
+        finish, finishes, key, load, message_commit, run, run_of, session, start, start_commit, step,
+        take_over, taken_lease,
     },
 };
 use session::{Commit, Draft, Error, Lease, Result, RunStatus, Seq, SessionKey};
@@ -54,7 +54,9 @@ pub async fn a_draft_is_kept_until_a_commit_discards_it(store: SharedStore) -> R
     assert_eq!(draft(&store, &key).await?, None);
     extend(&store, &lease, &["c"]).await?;
     assert_eq!(draft(&store, &key).await?, Some(("r".into(), "c".into())));
-    store.commit(&key, discards(Commit { turn: finishes(&lease, RunStatus::Done), ..says("m3") })).await?;
+    store
+        .commit(&key, discards(Commit { turn: finishes(&lease, RunStatus::Done), ..message_commit("m3") }))
+        .await?;
     assert_eq!(draft(&store, &key).await?, None);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     SharedStore,
-    make::{fact, load, says, session, sets_fact},
+    make::{fact, load, message_commit, session, sets_fact},
 };
 use session::{Commit, Fact, FactChange, Result};
 
@@ -12,7 +12,10 @@ pub async fn a_fact_is_set_replaced_and_cleared(store: SharedStore) -> Result<()
     store.commit(&key, sets_fact(fact("agent", "", "\"root\""))).await?;
     store.commit(&key, sets_fact(fact("call", "c1", "{}"))).await?;
     store
-        .commit(&key, Commit { facts: vec![FactChange::Set(fact("agent", "", "\"sub\""))], ..says("m1") })
+        .commit(
+            &key,
+            Commit { facts: vec![FactChange::Set(fact("agent", "", "\"sub\""))], ..message_commit("m1") },
+        )
         .await?;
     assert_eq!(store.fact(&key, "agent", "").await?, Some(fact("agent", "", "\"sub\"")));
     assert_eq!(load(&store, &key).await?.facts, [fact("agent", "", "\"sub\""), fact("call", "c1", "{}")]);

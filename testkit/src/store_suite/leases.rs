@@ -3,7 +3,7 @@
 use super::{
     SharedStore,
     make::{
-        ME, enqueue, finish, finishes, ids, load, run, run_of, says, session, start, start_commit,
+        ME, enqueue, finish, finishes, ids, load, message_commit, run, run_of, session, start, start_commit,
         start_with, starts, step, take_over, turn, withdrawal,
     },
 };
@@ -39,7 +39,7 @@ pub async fn a_started_run_holds_the_lease(store: SharedStore) -> Result<()> {
 pub async fn a_started_run_is_not_started_again(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let lease = start(&store, &key, run("r")).await?;
-    let again = || store.commit(&key, Commit { turn: starts(run("r")), ..says("m2") });
+    let again = || store.commit(&key, Commit { turn: starts(run("r")), ..message_commit("m2") });
     assert!(matches!(again().await, Err(Error::RunMoved { id, .. }) if id == "r"));
     store.commit(&key, step(&lease, "m1")).await?;
     finish(&store, &lease, RunStatus::Done).await?;
@@ -49,7 +49,7 @@ pub async fn a_started_run_is_not_started_again(store: SharedStore) -> Result<()
 }
 
 fn last(id: &str, lease: &Lease) -> Commit {
-    Commit { turn: finishes(lease, RunStatus::Done), ..says(id) }
+    Commit { turn: finishes(lease, RunStatus::Done), ..message_commit(id) }
 }
 
 pub async fn the_last_commit_of_a_turn_releases_the_lease(store: SharedStore) -> Result<()> {
@@ -77,7 +77,7 @@ pub async fn a_refused_or_repeated_commit_does_not_release_the_lease(store: Shar
     let wrong = Lease { epoch: lease.epoch + 1, ..lease.clone() };
     assert!(matches!(store.commit(&key, last("m2", &wrong)).await, Err(Error::Fenced(_))));
     assert!(store.commit(&key, last("m1", &lease)).await?.repeated);
-    store.commit(&key, says("of no turn")).await?;
+    store.commit(&key, message_commit("of no turn")).await?;
     assert_eq!(holder(&store, &key).await?, Some("a".into()));
     store.commit(&key, step(&lease, "m2")).await?;
     Ok(())
@@ -102,7 +102,7 @@ fn if_epoch(epoch: u64, id: &str) -> Commit {
         settled: Vec::new(),
         options: None,
     };
-    Commit { turn: TurnChange::Start(start), ..says(id) }
+    Commit { turn: TurnChange::Start(start), ..message_commit(id) }
 }
 
 pub async fn a_start_with_if_epoch_is_fenced_after_another_turn(store: SharedStore) -> Result<()> {
@@ -117,7 +117,7 @@ pub async fn a_start_with_if_epoch_is_fenced_after_another_turn(store: SharedSto
     assert_eq!(third.seq, Seq(4));
     assert!(matches!(store.commit(&key, if_epoch(second, "m3")).await, Err(Error::Fenced(_))));
     // A commit that belongs to no turn does not change the epoch.
-    assert_eq!(store.commit(&key, says("plain")).await?.epoch, third.epoch);
+    assert_eq!(store.commit(&key, message_commit("plain")).await?.epoch, third.epoch);
     let lease = start_with(&store, &key, if_epoch(third.epoch, "m3")).await?;
     let fourth = finish(&store, &lease, RunStatus::Done).await?.epoch;
     // Another session of the same name has other epochs.
@@ -132,7 +132,7 @@ pub async fn a_start_with_if_epoch_returns_the_shared_state(store: SharedStore) 
     let set = |scope, key: &str, value: i64| StateChange { scope, key: key.into(), value: value.into() };
     let first = turn(&store, &key, "m1").await?.epoch;
     let state = vec![set(Scope::App, "a", 1), set(Scope::User, "u", 2), set(Scope::Session, "s", 3)];
-    store.commit(&other, Commit { state, ..says("m1") }).await?;
+    store.commit(&other, Commit { state, ..message_commit("m1") }).await?;
     let own = vec![set(Scope::User, "own", 4), set(Scope::Session, "own", 5)];
     let commit = Commit { state: own, ..if_epoch(first, "m2") };
     let started = store.commit(&key, commit).await?.started;

@@ -15,7 +15,7 @@ pub fn key(session: &str) -> SessionKey {
 }
 
 pub fn new_session(key: &SessionKey, on_conflict: OnConflict) -> NewSession {
-    NewSession { key: key.clone(), state: Vec::new(), steps: Vec::new(), on_conflict }
+    NewSession { key: key.clone(), state: Vec::new(), steps: Vec::new(), on_conflict, quota: None }
 }
 
 /// Creates a session and returns its key.
@@ -39,7 +39,8 @@ pub fn message(id: &str) -> SessionMessage {
     }
 }
 
-pub fn says(id: &str) -> Commit {
+/// A commit that appends one message.
+pub fn message_commit(id: &str) -> Commit {
     Commit::message(message(id))
 }
 
@@ -63,7 +64,7 @@ pub fn sets_fact(fact: Fact) -> Commit {
 pub const ME: &str = "me";
 
 pub fn run(id: &str) -> NewRun {
-    NewRun { id: id.into(), owner: ME.into(), request_key: None }
+    NewRun { id: id.into(), owner: ME.into(), request_key: None, is_new: false }
 }
 
 pub fn run_of(owner: &str, id: &str) -> NewRun {
@@ -96,7 +97,7 @@ pub fn start_commit(run: NewRun) -> Commit {
 }
 
 pub fn step(lease: &Lease, id: &str) -> Commit {
-    Commit { turn: TurnChange::Step(lease.clone()), ..says(id) }
+    Commit { turn: TurnChange::Step(lease.clone()), ..message_commit(id) }
 }
 
 pub fn finishes(lease: &Lease, status: RunStatus) -> TurnChange {
@@ -121,7 +122,7 @@ pub async fn finish(store: &SharedStore, lease: &Lease, status: RunStatus) -> Re
 pub async fn turn(store: &SharedStore, key: &SessionKey, id: &str) -> Result<Committed> {
     let lease = start(store, key, run(id)).await?;
     let turn = finishes(&lease, RunStatus::Done);
-    store.commit(key, Commit { turn, ..says(&format!("{id}-end")) }).await
+    store.commit(key, Commit { turn, ..message_commit(&format!("{id}-end")) }).await
 }
 
 pub async fn enqueue(store: &SharedStore, key: &SessionKey, run: NewRun) -> Result<RunRecord> {
@@ -171,7 +172,7 @@ pub fn seqs(rows: &[StoredMessage]) -> Vec<u64> {
 }
 
 pub fn page(after: u64, limit: usize) -> PageRequest {
-    PageRequest { after: Seq(after), limit }
+    PageRequest { after: Seq(after), limit, max_bytes: usize::MAX }
 }
 
 /// Runs all futures concurrently and returns their results in order.

@@ -21,6 +21,7 @@ pub mod opaque;
 pub mod owners;
 pub mod paging;
 pub mod queue;
+pub mod recipes;
 pub mod request_keys;
 pub mod runs;
 pub mod sessions;
@@ -49,6 +50,7 @@ macro_rules! store_laws {
                 deleting_a_session_removes_all_of_its_data_and_nothing_else,
                 a_recreated_session_is_empty,
                 a_title_is_set_once,
+                a_session_above_the_quota_is_not_created,
             ],
             commits: [
                 rows_are_read_in_commit_order,
@@ -66,9 +68,15 @@ macro_rules! store_laws {
                 a_session_with_a_bad_step_is_not_created_at_all,
                 the_session_row_counts_messages_and_tokens,
             ],
+            recipes: [
+                a_recipe_is_stored_with_its_message,
+                a_repeated_commit_does_not_change_the_recipe,
+                recipe_texts_are_shared_and_visible_only_where_they_are_used,
+            ],
             concurrency: [
                 one_of_many_concurrent_creates_succeeds,
                 concurrent_creates_with_keep_return_the_same_session,
+                concurrent_creates_do_not_exceed_the_quota,
                 concurrent_commits_to_many_sessions_are_independent,
                 concurrent_commits_to_one_session_leave_no_gap,
                 concurrent_commits_of_one_message_store_it_once,
@@ -90,6 +98,7 @@ macro_rules! store_laws {
             ],
             paging: [
                 pages_cover_the_whole_log,
+                a_page_ends_at_its_maximum_of_bytes,
                 paging_is_stable_during_commits,
                 a_list_is_ordered_by_last_change_descending,
                 a_list_is_filtered_by_app_and_user,
@@ -141,6 +150,7 @@ macro_rules! store_laws {
             runs: [
                 a_run_starts_where_the_log_ends,
                 a_refused_start_creates_no_run,
+                a_run_that_must_be_new_is_refused_if_its_id_is_known,
                 the_last_commit_of_a_turn_stores_status_and_error,
                 a_terminal_state_never_changes,
                 a_settled_message_belongs_to_the_run_that_it_settles,

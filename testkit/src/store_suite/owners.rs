@@ -3,8 +3,8 @@
 use super::{
     SharedStore,
     make::{
-        enqueue, finish, key, payload, run, run_of, run_row, says, session, start, start_commit, status,
-        step, take_over, taken_lease, turn, withdrawal,
+        enqueue, finish, key, message_commit, payload, run, run_of, run_row, session, start, start_commit,
+        status, step, take_over, taken_lease, turn, withdrawal,
     },
 };
 use session::{
@@ -14,7 +14,7 @@ use session::{
 use std::collections::BTreeSet;
 
 fn summary(taken: &[TakenOver]) -> Vec<(&str, &str, RunStatus)> {
-    taken.iter().map(|run| (run.key.session.as_str(), run.id.as_str(), run.status())).collect()
+    taken.iter().map(|run| (run.key.session_id.as_str(), run.id.as_str(), run.status())).collect()
 }
 
 async fn names(store: &SharedStore) -> Result<BTreeSet<String>> {
@@ -120,7 +120,7 @@ pub async fn a_running_run_is_taken_over_with_its_options(store: SharedStore) ->
     assert_eq!(store.payload(&key, "r").await?, None);
     let lease = taken_lease(&taken)?;
     finish(&store, &lease, RunStatus::Waiting).await?;
-    let answer = Commit { turn: start_commit(run_of("gone", "r")).turn, ..says("answer") };
+    let answer = Commit { turn: start_commit(run_of("gone", "r")).turn, ..message_commit("answer") };
     store.commit(&key, answer).await?;
     assert_eq!(options(&take_over(&store, &["gone"], "third").await?), None);
     // Started from the queue: the options replace the message.
@@ -222,6 +222,6 @@ pub async fn an_owner_is_alive_until_its_claim_is_dropped(store: SharedStore) ->
     drop(first);
     assert_eq!(store.liveness(&name), Liveness::Dead);
     assert_eq!(store.liveness(second.name()), Liveness::Alive);
-    store.commit(&session(&store, "s").await?, says("m1")).await?;
+    store.commit(&session(&store, "s").await?, message_commit("m1")).await?;
     Ok(())
 }

@@ -2,9 +2,11 @@
 
 use super::{
     SharedStore,
-    make::{changes, load, new_session, page, says, seqs, session, sets},
+    make::{changes, load, message_commit, new_session, page, run, seqs, session, sets, start},
 };
-use session::{ListQuery, OnConflict, Result, Scope, SessionKey, SessionRow};
+use session::{
+    Commit, ListQuery, OnConflict, PageRequest, Result, Scope, SessionKey, SessionRow, TurnChange,
+};
 use std::{cmp::Reverse, collections::BTreeSet};
 
 async fn read_all(store: &SharedStore, key: &SessionKey, limit: usize) -> Result<Vec<u64>> {
@@ -23,8 +25,11 @@ pub async fn pages_cover_the_whole_log(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 1..=20_u64 {
         // Every fifth commit has no message: a gap in the sequence numbers of the rows.
-        let step =
-            if n % 5 == 0 { changes(vec![sets(Scope::Session, "n", n)]) } else { says(&format!("m{n}")) };
+        let step = if n % 5 == 0 {
+            changes(vec![sets(Scope::Session, "n", n)])
+        } else {
+            message_commit(&format!("m{n}"))
+        };
         store.commit(&key, step).await?;
     }
     let expected: Vec<u64> = (1..=20).filter(|n| n % 5 != 0).collect();
@@ -36,16 +41,33 @@ pub async fn pages_cover_the_whole_log(store: SharedStore) -> Result<()> {
     Ok(())
 }
 
+pub async fn a_page_ends_at_its_maximum_of_bytes(store: SharedStore) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let lease = start(&store, &key, run("m0")).await?;
+    for n in 1..=6 {
+        let turn = TurnChange::Step(lease.clone());
+        store.commit(&key, Commit { turn, ..message_commit(&format!("m{n}")) }).await?;
+    }
+    let all = store.read(&key, page(0, 100)).await?;
+    let row = all[0].message.size();
+    for (max_bytes, expected) in [(0, 1), (1, 1), (row, 1), (row + 1, 2), (2 * row, 2), (usize::MAX, 4)] {
+        let page = PageRequest { max_bytes, ..page(2, 4) };
+        assert_eq!(store.read(&key, page).await?, all[2..2 + expected], "{max_bytes}");
+        assert_eq!(store.read_run(&key, lease.run, page).await?, all[2..2 + expected], "{max_bytes}");
+    }
+    Ok(())
+}
+
 pub async fn paging_is_stable_during_commits(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     for n in 1..=10 {
-        store.commit(&key, says(&format!("m{n}"))).await?;
+        store.commit(&key, message_commit(&format!("m{n}"))).await?;
     }
     let mut read = Vec::new();
     for n in 11..=20 {
         let rows = store.read(&key, page(read.last().copied().unwrap_or(0), 2)).await?;
         read.extend(seqs(&rows));
-        store.commit(&key, says(&format!("m{n}"))).await?;
+        store.commit(&key, message_commit(&format!("m{n}"))).await?;
     }
     let rest = store.read(&key, page(read.last().copied().unwrap_or(0), 100)).await?;
     read.extend(seqs(&rest));
@@ -76,7 +98,7 @@ fn keys(rows: &[SessionRow]) -> Vec<SessionKey> {
 
 pub async fn a_list_is_ordered_by_last_change_descending(store: SharedStore) -> Result<()> {
     let crowd = crowd(&store).await?;
-    store.commit(&crowd[3], says("m1")).await?;
+    store.commit(&crowd[3], message_commit("m1")).await?;
     let rows = store.list(all()).await?;
     assert_eq!(rows.len(), crowd.len());
     // The key breaks ties of the clock.
@@ -97,9 +119,14 @@ pub async fn a_list_is_filtered_by_app_and_user(store: SharedStore) -> Result<()
         let query = ListQuery { app: app.map(Into::into), user: user.map(Into::into), ..all() };
         let listed: BTreeSet<SessionKey> = keys(&store.list(query).await?).into_iter().collect();
         let wanted = |key: &&SessionKey| {
-            app.is_none_or(|app| app == key.app) && user.is_none_or(|user| user == key.user)
+            app.is_none_or(|app| app == key.app_name) && user.is_none_or(|user| user == key.user_id)
         };
         assert_eq!(listed, crowd.iter().filter(wanted).cloned().collect());
+    }
+    for session in [&crowd[0].session_id, "x"] {
+        let query = ListQuery { session: Some(session.to_owned()), ..all() };
+        let listed: BTreeSet<SessionKey> = keys(&store.list(query).await?).into_iter().collect();
+        assert_eq!(listed, crowd.iter().filter(|key| key.session_id == session).cloned().collect());
     }
     Ok(())
 }
@@ -133,7 +160,7 @@ pub async fn paging_a_changing_list_repeats_no_session_and_skips_no_unchanged_on
     let (mut listed, mut after) = (Vec::new(), None);
     for changed in &crowd {
         // Listed and unlisted sessions move to the front between two pages.
-        store.commit(changed, says("m1")).await?;
+        store.commit(changed, message_commit("m1")).await?;
         let rows = store.list(ListQuery { after, limit: 1, ..all() }).await?;
         after = rows.last().cloned();
         listed.extend(keys(&rows));

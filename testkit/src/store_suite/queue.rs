@@ -3,7 +3,7 @@
 use super::{
     SharedStore,
     make::{
-        enqueue, finish, finishes, ids, load, payload, run, run_of, run_row, says, session, start,
+        enqueue, finish, finishes, ids, load, message_commit, payload, run, run_of, run_row, session, start,
         start_commit, start_with, starts, status, withdrawal,
     },
 };
@@ -18,7 +18,7 @@ async fn first_queued(store: &SharedStore, key: &SessionKey) -> Result<Option<St
 
 pub async fn one_commit_stores_a_queued_run_with_its_message(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.commit(&key, says("m1")).await?;
+    store.commit(&key, message_commit("m1")).await?;
     let before = load(&store, &key).await?.row;
     let queued = store.enqueue(&key, run_of("a", "q"), "the message".into()).await?;
     assert_eq!((queued.id.as_str(), &queued.key, queued.number), ("q", &key, 1));
@@ -46,7 +46,8 @@ pub async fn queued_runs_start_in_the_order_of_acceptance(store: SharedStore) ->
     }
     for id in ["z", "a", "m"] {
         for later in ["z", "a", "m", "new"].into_iter().filter(|other| *other != id) {
-            let refused = store.commit(&key, Commit { turn: starts(run(later)), ..says("refused") }).await;
+            let refused =
+                store.commit(&key, Commit { turn: starts(run(later)), ..message_commit("refused") }).await;
             assert!(matches!(refused, Err(Error::Busy(_) | Error::RunMoved { .. })), "{later} before {id}");
         }
         assert_eq!(first_queued(&store, &key).await?.as_deref(), Some(id));
@@ -97,7 +98,7 @@ pub async fn a_queued_run_leaves_the_queue_when_it_starts(store: SharedStore) ->
     enqueue(&store, &key, run("q")).await?;
     enqueue(&store, &key, run("behind")).await?;
     // Another commit precedes the start.
-    store.commit(&key, says("m1")).await?;
+    store.commit(&key, message_commit("m1")).await?;
     let lease = start(&store, &key, run("q")).await?;
     assert_eq!(lease.run, 1);
     assert_eq!(store.payload(&key, "q").await?, None);
@@ -175,7 +176,7 @@ pub async fn a_freed_ticket_is_not_reused(store: SharedStore) -> Result<()> {
 }
 
 /// Starts a run that ends its turn with a question to a person.
-async fn asks(store: &SharedStore, key: &SessionKey, id: &str) -> Result<()> {
+async fn ask_person(store: &SharedStore, key: &SessionKey, id: &str) -> Result<()> {
     let lease = start(store, key, run(id)).await?;
     finish(store, &lease, RunStatus::Waiting).await.map(drop)
 }
@@ -183,12 +184,13 @@ async fn asks(store: &SharedStore, key: &SessionKey, id: &str) -> Result<()> {
 pub async fn an_answer_continues_the_waiting_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let first = start(&store, &key, run_of("a", "w")).await?;
-    let asked = Commit { turn: finishes(&first, RunStatus::Waiting), ..says("question") };
+    let asked = Commit { turn: finishes(&first, RunStatus::Waiting), ..message_commit("question") };
     store.commit(&key, asked).await?;
     assert_eq!(store.activity(&key).await?, Activity::default());
     super::make::turn(&store, &key, "between").await?;
     let second =
-        start_with(&store, &key, Commit { turn: starts(run_of("b", "w")), ..says("answer") }).await?;
+        start_with(&store, &key, Commit { turn: starts(run_of("b", "w")), ..message_commit("answer") })
+            .await?;
     assert_eq!((second.run, second.epoch > first.epoch), (first.run, true));
     let resumed = run_row(&store, &key, "w").await?;
     assert_eq!((resumed.status, resumed.owner.as_str()), (RunStatus::Running, "b"));
@@ -200,13 +202,13 @@ pub async fn an_answer_continues_the_waiting_run(store: SharedStore) -> Result<(
 
 pub async fn an_answer_is_queued_like_any_message(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    asks(&store, &key, "w").await?;
+    ask_person(&store, &key, "w").await?;
     let lease = start(&store, &key, run("r")).await?;
     let queued = store.enqueue(&key, run_of("b", "w"), "answer".into()).await?;
     assert_eq!((queued.number, queued.status, queued.owner.as_str()), (1, RunStatus::Queued, "b"));
     assert_eq!((queued.started_after, queued.last_seq), (Seq(0), Seq(1)));
     assert_eq!(store.payload(&key, "w").await?.as_deref(), Some("answer"));
-    let answer = || store.commit(&key, Commit { turn: starts(run_of("b", "w")), ..says("answer") });
+    let answer = || store.commit(&key, Commit { turn: starts(run_of("b", "w")), ..message_commit("answer") });
     assert!(matches!(answer().await, Err(Error::Busy(_))));
     finish(&store, &lease, RunStatus::Done).await?;
     answer().await?;
@@ -229,7 +231,7 @@ fn settles(id: &str, questions: &[&str]) -> Commit {
             settled: Vec::new(),
             options: None,
         }),
-        ..says(id)
+        ..message_commit(id)
     }
 }
 
@@ -242,8 +244,8 @@ async fn assert_superseded(store: &SharedStore, key: &SessionKey, id: &str) -> R
 
 pub async fn a_message_that_supersedes_a_question_cancels_its_run(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    asks(&store, &key, "w").await?;
-    asks(&store, &key, "stays").await?;
+    ask_person(&store, &key, "w").await?;
+    ask_person(&store, &key, "stays").await?;
     let refused = Commit { expected_seq: Some(Seq(0)), ..settles("m", &["w"]) };
     assert!(matches!(store.commit(&key, refused).await, Err(Error::Conflict { .. })));
     assert_eq!(status(&store, &key, "w").await?, RunStatus::Waiting);
@@ -253,14 +255,14 @@ pub async fn a_message_that_supersedes_a_question_cancels_its_run(store: SharedS
     assert_eq!(status(&store, &key, "stays").await?, RunStatus::Waiting);
     assert_eq!(status(&store, &key, "m").await?, RunStatus::Running);
     finish(&store, &lease, RunStatus::Done).await?;
-    let late = store.commit(&key, Commit { turn: starts(run("w")), ..says("late answer") }).await;
+    let late = store.commit(&key, Commit { turn: starts(run("w")), ..message_commit("late answer") }).await;
     assert!(matches!(late, Err(Error::RunMoved { id, .. }) if id == "w"));
     Ok(())
 }
 
 pub async fn an_answer_that_is_queued_behind_another_message_is_superseded(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    asks(&store, &key, "w").await?;
+    ask_person(&store, &key, "w").await?;
     enqueue(&store, &key, run("m")).await?;
     enqueue(&store, &key, run("w")).await?;
     start_with(&store, &key, settles("m", &["w"])).await?;

@@ -3,8 +3,8 @@
 use super::{
     SharedStore,
     make::{
-        enqueue, finish, finishes, ids, key, load, new_session, run, run_with_key, says, session, start,
-        start_commit, start_with, starts, status, withdrawal,
+        enqueue, finish, finishes, ids, key, load, message_commit, new_session, run, run_with_key, session,
+        start, start_commit, start_with, starts, status, withdrawal,
     },
 };
 use session::{Commit, Error, OnConflict, RequestKey, Result, RunRecord, RunStatus, Seq, SessionKey};
@@ -122,7 +122,7 @@ pub async fn a_queued_run_starts_with_its_own_idempotency_key(store: SharedStore
     assert!(matches!(changed, Err(Error::KeyReused)), "{changed:?}");
     let lease = start(&store, &key, request("r1")).await?;
     assert_duplicate(
-        &store.commit(&key, Commit { turn: starts(request("r1")), ..says("again") }).await,
+        &store.commit(&key, Commit { turn: starts(request("r1")), ..message_commit("again") }).await,
         &key,
         "r1",
     );
@@ -144,11 +144,12 @@ pub async fn a_withdrawn_request_keeps_its_idempotency_key(store: SharedStore) -
 pub async fn a_repeated_answer_does_not_answer_the_next_question(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let asks = |lease, id: &str| {
-        let commit = Commit { turn: finishes(&lease, RunStatus::Waiting), ..says(id) };
+        let commit = Commit { turn: finishes(&lease, RunStatus::Waiting), ..message_commit(id) };
         let (store, key) = (&store, &key);
         async move { store.commit(key, commit).await }
     };
-    let answers = |name: &str, id: &str| Commit { turn: starts(run_with_key("r", name, name)), ..says(id) };
+    let answers =
+        |name: &str, id: &str| Commit { turn: starts(run_with_key("r", name, name)), ..message_commit(id) };
     let lease = start(&store, &key, run_with_key("r", "message", "message")).await?;
     asks(lease, "first question").await?;
     let lease = start_with(&store, &key, answers("answer", "first answer")).await?;

@@ -3,20 +3,20 @@
 use super::{
     SharedStore,
     make::{
-        changes, enqueue, fact, finish, finishes, ids, load, message, page, run, run_of, run_row, says,
-        session, sets, sets_fact, start, start_commit, start_with, starts, status, step, take_over,
+        changes, enqueue, fact, finish, finishes, ids, load, message, message_commit, page, run, run_of,
+        run_row, session, sets, sets_fact, start, start_commit, start_with, starts, status, step, take_over,
         taken_lease, turn, withdrawal,
     },
 };
 use session::{
-    Commit, Error, Lease, Result, RunStatus, Scope, Seq, SessionKey, SettledMessage, Start, StateChange,
-    TurnChange,
+    Commit, Error, Lease, NewRun, Result, RunStatus, Scope, Seq, SessionKey, SettledMessage, Start,
+    StateChange, TurnChange,
 };
 
 pub async fn a_run_starts_where_the_log_ends(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.commit(&key, says("m1")).await?;
-    store.commit(&key, says("m2")).await?;
+    store.commit(&key, message_commit("m1")).await?;
+    store.commit(&key, message_commit("m2")).await?;
     let lease = start(&store, &key, run_of("a", "r1")).await?;
     let run = run_row(&store, &key, "r1").await?;
     assert_eq!((run.id.as_str(), &run.key, run.number), ("r1", &key, lease.run));
@@ -38,6 +38,27 @@ pub async fn a_refused_start_creates_no_run(store: SharedStore) -> Result<()> {
     Ok(())
 }
 
+pub async fn a_run_that_must_be_new_is_refused_if_its_id_is_known(store: SharedStore) -> Result<()> {
+    let key = session(&store, "s").await?;
+    let new = |id: &str| NewRun { is_new: true, ..run_of("other", id) };
+    for status in [RunStatus::Waiting, RunStatus::Done] {
+        let id = status.as_str();
+        let lease = start(&store, &key, NewRun { is_new: true, ..run(id) }).await?;
+        finish(&store, &lease, status).await?;
+    }
+    start(&store, &key, run("running")).await?;
+    enqueue(&store, &key, NewRun { is_new: true, ..run("queued") }).await?;
+    for id in ["waiting", "done", "running", "queued"] {
+        let before = run_row(&store, &key, id).await?;
+        let message = Commit { messages: vec![message("m")], turn: starts(new(id)), ..Commit::default() };
+        assert!(matches!(store.commit(&key, message).await, Err(Error::RunExists { .. })), "{id}");
+        assert!(matches!(enqueue(&store, &key, new(id)).await, Err(Error::RunExists { .. })), "{id}");
+        assert_eq!(run_row(&store, &key, id).await?, before);
+    }
+    assert_eq!(load(&store, &key).await?.row.last_seq, Seq(3), "nothing was appended");
+    Ok(())
+}
+
 pub async fn the_last_commit_of_a_turn_stores_status_and_error(store: SharedStore) -> Result<()> {
     let ends = [
         (RunStatus::Done, None),
@@ -51,7 +72,7 @@ pub async fn the_last_commit_of_a_turn_stores_status_and_error(store: SharedStor
         let lease = start(&store, &key, run("r")).await?;
         let steps = [
             (step(&lease, "m1"), (RunStatus::Running, 1)),
-            (says("plain"), (RunStatus::Running, 1)),
+            (message_commit("plain"), (RunStatus::Running, 1)),
             (
                 Commit { turn: TurnChange::Step(lease.clone()), ..changes(vec![sets(Scope::App, "k", 1)]) },
                 (RunStatus::Running, 1),
@@ -82,7 +103,7 @@ pub async fn the_last_commit_of_a_turn_stores_status_and_error(store: SharedStor
 /// Tries every transition on an ended run.
 async fn try_all(store: &SharedStore, lease: &Lease, id: &str) -> Result<()> {
     let key = &lease.key;
-    let again = Commit { turn: starts(run(id)), ..says("again") };
+    let again = Commit { turn: starts(run(id)), ..message_commit("again") };
     assert!(matches!(store.commit(key, again).await, Err(Error::RunMoved { .. })));
     assert!(matches!(store.commit(key, step(lease, "step")).await, Err(Error::Fenced(_))));
     assert!(matches!(enqueue(store, key, run(id)).await, Err(Error::RunMoved { .. })));
@@ -94,7 +115,8 @@ async fn try_all(store: &SharedStore, lease: &Lease, id: &str) -> Result<()> {
     assert!(matches!(store.commit(key, cancels(id, "cancel")).await, Err(Error::RunMoved { .. })));
     let supersedes = vec![id.to_owned()];
     let other = Start { run: run("other"), if_epoch: None, supersedes, settled: Vec::new(), options: None };
-    let lease = start_with(store, key, Commit { turn: TurnChange::Start(other), ..says("other") }).await?;
+    let lease =
+        start_with(store, key, Commit { turn: TurnChange::Start(other), ..message_commit("other") }).await?;
     finish(store, &lease, RunStatus::Done).await.map(drop)
 }
 
@@ -112,7 +134,7 @@ pub async fn a_terminal_state_never_changes(store: SharedStore) -> Result<()> {
 
 fn cancels(run: &str, message: &str) -> Commit {
     let turn = TurnChange::Cancel { run: run.to_owned(), error: Some("withdrawn".to_owned()) };
-    Commit { turn, ..says(message) }
+    Commit { turn, ..message_commit(message) }
 }
 
 pub async fn a_waiting_run_is_cancelled_with_its_last_message(store: SharedStore) -> Result<()> {
@@ -154,7 +176,8 @@ pub async fn a_lease_of_another_session_is_fenced(store: SharedStore) -> Result<
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     let lease = start(&store, &other, run("r")).await?;
-    let steps = [step(&lease, "m1"), Commit { turn: finishes(&lease, RunStatus::Done), ..says("m1") }];
+    let steps =
+        [step(&lease, "m1"), Commit { turn: finishes(&lease, RunStatus::Done), ..message_commit("m1") }];
     for commit in steps {
         assert!(matches!(store.commit(&key, commit).await, Err(Error::Fenced(fenced)) if fenced == key));
     }
@@ -194,24 +217,24 @@ async fn read_run(store: &SharedStore, lease: &Lease, limit: usize) -> Result<Ve
 
 /// Three runs whose rows are interleaved with each other and with rows of no run.
 async fn interleaved(store: &SharedStore, key: &SessionKey) -> Result<[Lease; 3]> {
-    store.commit(key, says("before")).await?;
+    store.commit(key, message_commit("before")).await?;
     let first = start(store, key, run("a1")).await?;
     store.commit(key, step(&first, "a2")).await?;
-    store.commit(key, says("between")).await?;
-    store.commit(key, Commit { turn: finishes(&first, RunStatus::Waiting), ..says("a3") }).await?;
+    store.commit(key, message_commit("between")).await?;
+    store.commit(key, Commit { turn: finishes(&first, RunStatus::Waiting), ..message_commit("a3") }).await?;
     enqueue(store, key, run("c1")).await?;
     enqueue(store, key, run("a1")).await?;
     let third = start(store, key, run("c1")).await?;
-    store.commit(key, Commit { turn: finishes(&third, RunStatus::Done), ..says("c2") }).await?;
-    let again = Commit { turn: starts(run("a1")), ..says("a4") };
+    store.commit(key, Commit { turn: finishes(&third, RunStatus::Done), ..message_commit("c2") }).await?;
+    let again = Commit { turn: starts(run("a1")), ..message_commit("a4") };
     let first = start_with(store, key, again).await?;
     store.commit(key, step(&first, "a5")).await?;
-    store.commit(key, says("between again")).await?;
+    store.commit(key, message_commit("between again")).await?;
     finish(store, &first, RunStatus::Done).await?;
-    store.commit(key, says("after")).await?;
+    store.commit(key, message_commit("after")).await?;
     let last = start(store, key, run("d1")).await?;
     store.commit(key, step(&last, "d2")).await?;
-    store.commit(key, says("at the end")).await?;
+    store.commit(key, message_commit("at the end")).await?;
     Ok([first, third, last])
 }
 
@@ -237,7 +260,7 @@ pub async fn a_run_that_was_taken_over_keeps_its_rows(store: SharedStore) -> Res
     let new = taken_lease(&take_over(&store, &["a"], "b").await?)?;
     assert!(matches!(store.commit(&key, step(&old, "r3")).await, Err(Error::Fenced(_))));
     store.commit(&key, step(&new, "r4")).await?;
-    store.commit(&key, Commit { turn: finishes(&new, RunStatus::Done), ..says("r5") }).await?;
+    store.commit(&key, Commit { turn: finishes(&new, RunStatus::Done), ..message_commit("r5") }).await?;
     assert_eq!(read_run(&store, &new, 10).await?, ["r1", "r2", "r4", "r5"]);
     let run = run_row(&store, &key, "r1").await?;
     assert_eq!((run.owner.as_str(), run.status, run.last_seq), ("b", RunStatus::Done, Seq(4)));

@@ -3,8 +3,8 @@
 use super::{
     SharedStore,
     make::{
-        changes, enqueue, fact, key, load, message, new_session, page, run, says, session, sets, sets_fact,
-        start, withdrawal,
+        changes, enqueue, fact, key, load, message, message_commit, new_session, page, run, session, sets,
+        sets_fact, start, withdrawal,
     },
 };
 use serde_json::json;
@@ -35,7 +35,7 @@ pub async fn creating_an_existing_session_with_keep_changes_nothing(store: Share
     let state = |value| vec![sets(Scope::Session, "a", value), sets(Scope::App, "b", value)];
     let new = |value| NewSession { state: state(value), ..new_session(&key("s"), OnConflict::Keep) };
     store.create(new(1)).await?;
-    store.commit(&key("s"), says("m1")).await?;
+    store.commit(&key("s"), message_commit("m1")).await?;
     let kept = store.create(new(2)).await?;
     let found = load(&store, &key("s")).await?;
     assert_eq!(found.row, kept);
@@ -47,7 +47,7 @@ pub async fn creating_an_existing_session_with_keep_changes_nothing(store: Share
 pub async fn a_session_is_created_with_its_steps(store: SharedStore) -> Result<()> {
     let new = |on_conflict| NewSession {
         state: vec![sets(Scope::Session, "a", 1)],
-        steps: ["m1", "m2"].map(says).into(),
+        steps: ["m1", "m2"].map(message_commit).into(),
         ..new_session(&key("s"), on_conflict)
     };
     let made = store.create(new(OnConflict::Fail)).await?;
@@ -66,7 +66,7 @@ pub async fn writes_and_paged_reads_of_a_missing_session_fail_with_not_found(
     let none = key("none");
     let lease = Lease { key: none.clone(), run: 1, epoch: 1 };
     let refused = [
-        store.commit(&none, says("m")).await.err(),
+        store.commit(&none, message_commit("m")).await.err(),
         store.read(&none, page(0, 10)).await.err(),
         store.state_changes(&none, page(0, 10)).await.err(),
         store.read_run(&none, 1, page(0, 10)).await.err(),
@@ -98,7 +98,7 @@ pub async fn sessions_of_users_and_apps_are_isolated(store: SharedStore) -> Resu
         [("app", "ann"), ("app", "bob"), ("other", "ann")].map(|(app, user)| SessionKey::new(app, user, "s"));
     for key in &keys {
         store.create(new_session(key, OnConflict::Fail)).await?;
-        store.commit(key, says(&format!("{key}"))).await?;
+        store.commit(key, message_commit(&format!("{key}"))).await?;
     }
     for key in &keys {
         let found = load(&store, key).await?;
@@ -114,7 +114,7 @@ pub async fn sessions_of_users_and_apps_are_isolated(store: SharedStore) -> Resu
 /// Creates a session with messages, state, facts, runs, a draft and artifacts.
 async fn create_full(store: &SharedStore, key: &SessionKey) -> Result<()> {
     store.create(new_session(key, OnConflict::Fail)).await?;
-    store.commit(key, says("m1")).await?;
+    store.commit(key, message_commit("m1")).await?;
     let scopes = [Scope::App, Scope::User, Scope::Session];
     store.commit(key, changes(scopes.map(|scope| sets(scope, "k", "v")).into())).await?;
     store.commit(key, sets_fact(fact("agent", "", "\"root\""))).await?;
@@ -139,7 +139,7 @@ pub async fn deleting_a_session_removes_all_of_its_data_and_nothing_else(store: 
     assert!(!store.delete(&gone).await?);
 
     assert!(store.load(&gone, TailBudget::ALL).await?.is_none());
-    assert!(matches!(store.commit(&gone, says("m2")).await, Err(Error::NotFound(_))));
+    assert!(matches!(store.commit(&gone, message_commit("m2")).await, Err(Error::NotFound(_))));
     let left = store.list(ListQuery { limit: 10, ..ListQuery::default() }).await?;
     assert_eq!(left.iter().map(|row| &row.key).collect::<Vec<_>>(), [&stays]);
 
@@ -166,7 +166,7 @@ pub async fn a_recreated_session_is_empty(store: SharedStore) -> Result<()> {
     assert!(store.runs(&key("s"), 10).await?.is_empty());
     assert!(store.fact(&key("s"), "agent", "").await?.is_none());
     assert_eq!(store.names(&key("s")).await?, ["user:shared.txt"]);
-    assert_eq!(store.commit(&key("s"), says("m1")).await?.seq, Seq(1));
+    assert_eq!(store.commit(&key("s"), message_commit("m1")).await?.seq, Seq(1));
     Ok(())
 }
 
@@ -182,5 +182,29 @@ pub async fn a_title_is_set_once(store: SharedStore) -> Result<()> {
     store.commit(&key, titled("m2", Some("first"))).await?;
     store.commit(&key, titled("m3", Some("second"))).await?;
     assert_eq!(load(&store, &key).await?.row.title.as_deref(), Some("first"));
+    Ok(())
+}
+
+pub async fn a_session_above_the_quota_is_not_created(store: SharedStore) -> Result<()> {
+    let create = |app: &str, user: &str, id: &str, quota: u64| {
+        let new = new_session(&SessionKey::new(app, user, id), OnConflict::Fail);
+        store.create(NewSession { quota: Some(quota), ..new })
+    };
+    create("app", "ann", "1", 2).await?;
+    // The sessions of all apps count, those of other users do not.
+    create("other", "ann", "2", 2).await?;
+    create("app", "bob", "1", 2).await?;
+    let refused = create("app", "ann", "3", 2).await;
+    assert!(matches!(&refused, Err(Error::QuotaReached { user, quota: 2 }) if user == "ann"), "{refused:?}");
+    assert!(store.load(&key("3"), TailBudget::NONE).await?.is_none());
+    assert!(matches!(create("app", "ann", "1", 2).await, Err(Error::Exists(_))));
+    let kept = NewSession { quota: Some(0), ..new_session(&key("1"), OnConflict::Keep) };
+    assert_eq!(store.create(kept).await?.key, key("1"));
+    // A refused or deleted session does not count.
+    assert!(store.delete(&key("1")).await?);
+    create("app", "ann", "3", 2).await?;
+    assert!(create("app", "ann", "4", 2).await.is_err());
+    assert!(matches!(create("app", "eve", "1", 0).await, Err(Error::QuotaReached { .. })));
+    store.create(new_session(&key("5"), OnConflict::Fail)).await?;
     Ok(())
 }

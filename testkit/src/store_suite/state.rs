@@ -2,7 +2,7 @@
 
 use super::{
     SharedStore,
-    make::{changes, key, load, message, new_session, page, says, session, sets},
+    make::{changes, key, load, message, message_commit, new_session, page, session, sets},
 };
 use serde_json::{Value, json};
 use session::{Commit, NewSession, OnConflict, Result, Scope, SessionKey, StateEntry};
@@ -63,7 +63,7 @@ pub async fn the_initial_state_is_in_the_state_log(store: SharedStore) -> Result
     let state = vec![sets(Scope::App, "a", 1), sets(Scope::Session, "b", json!({"c": [1, 2]}))];
     let row = store.create(NewSession { state, ..new_session(&key("s"), OnConflict::Fail) }).await?;
     assert_eq!(row.last_seq.0, 1);
-    assert_eq!(store.commit(&key("s"), says("m1")).await?.seq.0, 2);
+    assert_eq!(store.commit(&key("s"), message_commit("m1")).await?.seq.0, 2);
     let logged = store.state_changes(&key("s"), page(0, 10)).await?;
     assert_eq!(short(&logged), [(1, "a"), (1, "b")]);
     assert_eq!(logged[1].value, json!({"c": [1, 2]}));
@@ -76,11 +76,11 @@ fn short(entries: &[StateEntry]) -> Vec<(u64, &str)> {
 
 pub async fn every_state_change_is_logged_with_its_sequence_number(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    store.commit(&key, says("m1")).await?;
+    store.commit(&key, message_commit("m1")).await?;
     let state = vec![sets(Scope::Session, "z", 1), sets(Scope::App, "a", 1)];
     store.commit(&key, Commit { messages: vec![message("m2")], state, ..Commit::default() }).await?;
     store.commit(&key, changes(vec![sets(Scope::User, "u", 1)])).await?;
-    store.commit(&key, says("m4")).await?;
+    store.commit(&key, message_commit("m4")).await?;
     // A change of a shared key is logged in the session that made it.
     let other = session(&store, "other").await?;
     store.commit(&other, changes(vec![sets(Scope::App, "a", 2)])).await?;

@@ -2,7 +2,7 @@
 
 use super::{
     SharedStore,
-    make::{changes, ids, load_tail, message, says, seqs, session, sets},
+    make::{changes, ids, load_tail, message, message_commit, seqs, session, sets},
 };
 use session::{Commit, Result, Scope, SessionKey, TailBudget};
 
@@ -68,7 +68,7 @@ pub async fn the_tail_is_limited_in_rows(store: SharedStore) -> Result<()> {
 pub async fn an_empty_budget_returns_no_rows(store: SharedStore) -> Result<()> {
     let key = session_with(&store, &[]).await?;
     assert_tail(&store, &key, TailBudget::NONE, (&[], false)).await?;
-    store.commit(&key, says("m1")).await?;
+    store.commit(&key, message_commit("m1")).await?;
     store.commit(&key, changes(vec![sets(Scope::Session, "k", 1)])).await?;
     assert_tail(&store, &key, TailBudget::NONE, (&[], true)).await?;
     assert_eq!(load_tail(&store, &key, TailBudget::NONE).await?.state.len(), 1);

@@ -1,29 +1,29 @@
-//! What a code block claims to be, and what can be checked of it without running anything.
+//! The checks of a code block, by its fence, and those that need no program.
 //!
 //! | fence | check |
 //! |---|---|
 //! | `toml` | the configuration loader of the binary accepts it |
 //! | `sh` | `sh -n` parses it; commands and options of `lango` and `cargo xtask` exist |
-//! | `rust,from=PATH` | its lines are lines of that file, in this order; `…` stands for what is left out |
+//! | `rust,from=PATH` | its lines are lines of that file, in this order; `…` marks an omission |
 //! | `toml,ignore WHY`, `sh,ignore WHY`, `rust,ignore WHY` | none, for the reason given |
 //! | `text`, `json`, `yaml`, `http`, `sql` | none |
 
 use super::page::{Block, Page};
 use crate::tidy::Problem;
 
-/// Languages of which nothing is checked.
+/// Languages that are not checked.
 const FREE: [&str; 5] = ["text", "json", "yaml", "http", "sql"];
 
-/// What is to be done with a block.
+/// The check of a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Nothing,
     Configuration,
     Commands,
-    /// It quotes the file.
+    /// The block must quote this file.
     Quote(String),
-    /// The fence itself is wrong, and this is why.
-    Unclear(String),
+    /// The fence is invalid, with the reason.
+    Invalid(String),
 }
 
 impl Check {
@@ -31,38 +31,39 @@ impl Check {
         let info = block.info.trim();
         let (language, rest) = info.split_once(',').unwrap_or((info, ""));
         if let Some(reason) = rest.strip_prefix("ignore") {
-            let needs = format!("say why nothing is checked: ```{language},ignore REASON");
-            return if reason.trim().is_empty() { Self::Unclear(needs) } else { Self::Nothing };
+            let needs = format!("give the reason why it is not checked: ```{language},ignore REASON");
+            return if reason.trim().is_empty() { Self::Invalid(needs) } else { Self::Nothing };
         }
         match (language, rest) {
             ("toml", "") => Self::Configuration,
             ("sh", "") => Self::Commands,
             ("rust", quote) if quote.starts_with("from=") => Self::Quote(quote["from=".len()..].to_owned()),
-            ("rust", _) => Self::Unclear(
-                "Rust code quotes a file (```rust,from=PATH) or says why not (```rust,ignore REASON)".into(),
+            ("rust", _) => Self::Invalid(
+                "Rust code quotes a file (```rust,from=PATH) or gives a reason (```rust,ignore REASON)"
+                    .into(),
             ),
-            ("", _) => Self::Unclear("say what it is: text, sh, toml, rust, json, yaml, http or sql".into()),
+            ("", _) => {
+                Self::Invalid("name the language: text, sh, toml, rust, json, yaml, http or sql".into())
+            }
             (free, "") if FREE.contains(&free) => Self::Nothing,
-            _ => Self::Unclear(format!(
-                "`{info}` is no fence that the checks know; see xtask/src/book/blocks.rs"
-            )),
+            _ => Self::Invalid(format!("`{info}` is an unknown fence; see xtask/src/book/blocks.rs")),
         }
     }
 }
 
-/// Problems of fences and quotes. `read` gives the text of a file of the repository.
+/// Problems of fences and quotes. `read` returns the text of a file of the repository.
 pub(super) fn check<'a>(page: &Page, read: impl Fn(&str) -> Option<&'a str>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for block in &page.blocks {
         let wrong = match Check::of(block) {
-            // Files at the root of the repository are read on GitHub, too, where a picture of a terminal has no language.
-            Check::Unclear(_) if !page.is_in_book() && block.info.is_empty() => None,
-            Check::Unclear(why) => Some(why),
+            // Files at the root of the repository are also read on GitHub and may have blocks without a language.
+            Check::Invalid(_) if !page.is_in_book() && block.info.is_empty() => None,
+            Check::Invalid(why) => Some(why),
             Check::Quote(path) => match read(&path) {
                 Some(text) => {
                     missing_line(&block.text, text).map(|line| format!("{path} has no line `{line}` there"))
                 }
-                None => Some(format!("it quotes {path}, which is not there")),
+                None => Some(format!("it quotes {path}, which does not exist")),
             },
             Check::Nothing | Check::Configuration | Check::Commands => None,
         };
@@ -71,7 +72,7 @@ pub(super) fn check<'a>(page: &Page, read: impl Fn(&str) -> Option<&'a str>) -> 
     problems
 }
 
-/// The first line of a quote that the file does not have after the lines before it.
+/// The first line of a quote that is not in the file after the previous quoted line.
 fn missing_line(quote: &str, file: &str) -> Option<String> {
     let mut lines = file.lines().map(str::trim);
     let quoted = quote.lines().map(str::trim).filter(|line| !matches!(*line, "" | "…" | "// …"));
@@ -83,7 +84,7 @@ fn missing_line(quote: &str, file: &str) -> Option<String> {
     None
 }
 
-/// The names of variables that a configuration takes from the environment.
+/// The names of the environment variables in a configuration.
 pub(super) fn variables(configuration: &str) -> impl Iterator<Item = &str> {
     configuration.split("${").skip(1).filter_map(|rest| rest.split(['}', ':']).next())
 }
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_says_what_is_checked() {
+    fn fence_selects_the_check() {
         assert_eq!(check_of("toml"), Check::Configuration);
         assert_eq!(check_of("sh"), Check::Commands);
         assert_eq!(check_of("text"), Check::Nothing);
@@ -106,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_that_avoids_the_checks_needs_a_reason() {
+    fn unchecked_fence_needs_a_reason() {
         for info in ["", "toml,ignore", "rust", "rust,ignore ", "rust,no_run", "python", "text,x"] {
-            assert!(matches!(check_of(info), Check::Unclear(_)), "{info}");
+            assert!(matches!(check_of(info), Check::Invalid(_)), "{info}");
         }
     }
 
     #[test]
-    fn a_quote_has_the_lines_of_its_file_in_their_order() {
+    fn quote_has_lines_of_its_file_in_order() {
         let file = "pub trait A {\n    fn b(&self);\n\n    fn c(&self);\n}\n";
         assert_eq!(missing_line("pub trait A {\n…\nfn c(&self);\n}", file), None);
         assert_eq!(missing_line("fn c(&self);\nfn b(&self);", file), Some("fn b(&self);".to_owned()));
@@ -124,11 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_of_a_file_that_is_gone_is_reported() {
+    fn quote_of_a_missing_file_is_reported() {
         let page = Page::parse("docs/src/a.md", "```rust,from=crates/a.rs\nfn a() {}\n```\n\n```\nx\n```\n");
         let reported: Vec<String> = check(&page, |_| None).iter().map(ToString::to_string).collect();
         assert_eq!(reported.len(), 2);
-        assert_eq!(reported[0], "docs/src/a.md:1: it quotes crates/a.rs, which is not there");
+        assert_eq!(reported[0], "docs/src/a.md:1: it quotes crates/a.rs, which does not exist");
         assert!(check(&Page::parse("README.md", "```\nx\n```\n"), |_| None).is_empty());
     }
 

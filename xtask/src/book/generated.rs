@@ -1,5 +1,5 @@
-//! The parts of pages that are generated from the source: `cargo xtask docs --write` writes them, `cargo xtask tidy` tells if
-//! they are out of date.
+//! The parts of pages that are generated from the source: `cargo xtask docs --write` writes them, `cargo xtask tidy` reports
+//! outdated ones.
 
 use super::{
     config::{self, Reference},
@@ -9,15 +9,15 @@ use crate::{Result, Workspace, tidy::Problem};
 use std::fs;
 
 const CONFIGURATION: &str = "docs/src/configuration.md";
-const REMEDY: &str = "it is out of date; `cargo xtask docs --write` brings it up to date";
+const REMEDY: &str = "is out of date; `cargo xtask docs --write` updates it";
 
-/// A page with its generated parts as they have to be.
+/// A page with up-to-date generated parts.
 struct Current {
     path: &'static str,
     text: String,
 }
 
-/// Problems of pages that are out of date, and of what they are generated from. `tests` are the names of all tests.
+/// Problems of outdated pages and of their sources. `tests` are the names of all tests.
 pub(crate) fn check(files: &[(String, String)], tests: &[String]) -> Vec<Problem> {
     let current = match generate(files, tests) {
         Ok(current) => current,
@@ -51,7 +51,7 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
 }
 
 fn generate(files: &[(String, String)], tests: &[String]) -> std::result::Result<Vec<Current>, Vec<Problem>> {
-    let missing = |path: &str| vec![Problem::new(path, "the page is not there")];
+    let missing = |path: &str| vec![Problem::new(path, "the page is missing")];
     let configuration = text(files, CONFIGURATION).ok_or_else(|| missing(CONFIGURATION))?;
     let specification = text(files, spec::PAGE).ok_or_else(|| missing(spec::PAGE))?;
     let of_types = |all: Vec<String>| {
@@ -71,11 +71,11 @@ fn text<'a>(files: &'a [(String, String)], path: &str) -> Option<&'a str> {
     files.iter().find(|(name, _)| name == path).map(|(_, text)| text.as_str())
 }
 
-/// Puts a part between its marks.
+/// Replaces the part between its markers.
 fn replace(page: &str, name: &str, part: &str) -> std::result::Result<String, String> {
     let (begin, end) = (format!("<!-- generated: {name} -->"), format!("<!-- end: {name} -->"));
     let halves = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-    let (before, behind) = halves.ok_or_else(|| format!("the marks `{begin}` and `{end}` are not there"))?;
+    let (before, behind) = halves.ok_or_else(|| format!("the markers `{begin}` and `{end}` are missing"))?;
     Ok(format!("{before}{begin}\n\n{}\n\n{end}{behind}", part.trim()))
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_replaced_between_its_marks() {
+    fn generated_part_is_replaced_between_its_markers() {
         let page = "a\n<!-- generated: keys -->\nold\n<!-- end: keys -->\nb\n";
         let written = replace(page, "keys", "new\n").unwrap();
         assert_eq!(written, "a\n<!-- generated: keys -->\n\nnew\n\n<!-- end: keys -->\nb\n");
@@ -93,9 +93,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_missing_is_reported() {
+    fn missing_page_is_reported() {
         let reported = check(&[], &[]);
         assert_eq!(reported.len(), 1);
-        assert!(reported[0].to_string().contains("docs/src/configuration.md: the page is not there"));
+        assert!(reported[0].to_string().contains("docs/src/configuration.md: the page is missing"));
     }
 }

@@ -1,4 +1,4 @@
-//! Links lead somewhere, every page is in the table of contents, and paths in inline code exist.
+//! Links have a target, every page is in the table of contents, and paths in inline code exist.
 
 use super::{SOURCE, page::Page};
 use crate::tidy::Problem;
@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 /// The table of contents, relative to the root of the repository.
 const SUMMARY: &str = "docs/src/SUMMARY.md";
 
-/// How a path of this repository begins, in inline code.
+/// Prefixes of paths of this repository in inline code.
 const OWN_FOLDERS: [&str; 8] =
     ["crates/", "testkit/", "xtask/", "bench/", "fixtures/", "docs/", ".ci/", ".cargo/"];
 
@@ -28,7 +28,7 @@ pub(super) fn check(pages: &[Page], files: &BTreeSet<&str>) -> Vec<Problem> {
     problems
 }
 
-/// Why a link leads nowhere.
+/// The reason why a link is broken.
 fn broken(page: &Page, link: &str, pages: &[Page], files: &BTreeSet<&str>) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -37,7 +37,7 @@ fn broken(page: &Page, link: &str, pages: &[Page], files: &BTreeSet<&str>) -> Op
         link.split_once('#').map_or((link, None), |(path, fragment)| (path, Some(fragment)));
     let target = if path.is_empty() { page.path.clone() } else { joined(&page.path, path) };
     if !exists(&target, files) {
-        return Some(format!("the link `{link}` leads to {target}, which is not there"));
+        return Some(format!("the link `{link}` points to {target}, which does not exist"));
     }
     if page.is_in_book() && !target.starts_with(SOURCE) {
         return Some(format!("the link `{link}` leaves the book, so it is broken in the built pages"));
@@ -67,7 +67,7 @@ fn is_own_path(text: &str) -> bool {
     OWN_FOLDERS.iter().any(|folder| text.starts_with(folder)) && text.chars().all(is_path)
 }
 
-/// `testkit/legal` as `testkit/src/legal`, and `crates/adk/flow` as `crates/adk/src/flow`: readers know what is left out.
+/// Inserts an omitted `src`: `testkit/legal` becomes `testkit/src/legal`, `crates/adk/flow` becomes `crates/adk/src/flow`.
 fn with_src(path: &str) -> String {
     let depth = if path.starts_with("crates/") { 2 } else { 1 };
     let mut parts: Vec<&str> = path.split('/').collect();
@@ -75,7 +75,7 @@ fn with_src(path: &str) -> String {
     parts.join("/")
 }
 
-/// A file, or a folder with files in it.
+/// Whether a path is a file, or a directory with files.
 fn exists(path: &str, files: &BTreeSet<&str>) -> bool {
     let path = path.trim_end_matches('/');
     let below = format!("{path}/");
@@ -128,20 +128,20 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_is_reported_with_its_line() {
+    fn broken_link_is_reported_with_its_line() {
         let a = ("docs/src/a.md", "\n[x](nowhere.md) [y](how-to/b.md#gone)\n");
         let b = ("docs/src/how-to/b.md", "text\n");
         let reported = reported(&[CONTENTS, a, b], &[]);
         assert_eq!(reported.len(), 2, "{reported:?}");
         assert!(
-            reported[0].starts_with("docs/src/a.md:2: the link `nowhere.md` leads to docs/src/nowhere.md"),
+            reported[0].starts_with("docs/src/a.md:2: the link `nowhere.md` points to docs/src/nowhere.md"),
             "{reported:?}"
         );
         assert_eq!(reported[1], "docs/src/a.md:2: docs/src/how-to/b.md has no heading `#gone`");
     }
 
     #[test]
-    fn a_link_out_of_the_book_is_reported_and_one_into_it_is_not() {
+    fn link_out_of_the_book_is_reported() {
         let a = ("docs/src/a.md", "[readme](../../README.md)\n");
         let b = ("docs/src/how-to/b.md", "text\n");
         let readme = ("README.md", "[docs](docs/src/a.md) [licence](LICENSE-MIT)\n");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_in_inline_code_exists() {
+    fn missing_path_in_inline_code_is_reported() {
         let a = (
             "docs/src/a.md",
             "`crates/x/src/y.rs` `crates/x/` `crates/x/y.rs` `crates/x/src/z.rs` `crates/<name>/src` `bridge/a.rs`\n",

@@ -2,7 +2,7 @@
 //!
 //! | read | for |
 //! |---|---|
-//! | [`page`] | a Markdown file as the checks see it |
+//! | [`page`] | a parsed Markdown file |
 //! | `links`, `searches` | links, the table of contents, paths and searches in inline code |
 //! | `blocks`, `shell`, `run` | code blocks: configurations, commands, quotes of source files |
 //! | [`generated`] | the parts that are written by `cargo xtask docs --write` |
@@ -24,14 +24,14 @@ use page::Page;
 use run::BinaryChecker;
 use std::{collections::BTreeSet, path::Path, process::Command};
 
-/// The folder of the pages.
+/// The directory of the pages.
 pub(crate) const SOURCE: &str = "docs/src/";
 
 fn is_rust(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|end| end == "rs")
 }
 
-/// The step of `cargo xtask check`: says every problem, and whether there was none.
+/// The step of `cargo xtask check`: prints all problems and returns whether there are none.
 pub(crate) fn check(workspace: &Workspace) -> Result<bool> {
     let (names, texts) = (workspace.files()?, workspace.texts()?);
     let files: BTreeSet<&str> = names.iter().map(String::as_str).collect();
@@ -58,7 +58,7 @@ fn report(problems: &[Problem], pages: usize) -> bool {
     problems.is_empty()
 }
 
-/// `cargo xtask docs`: builds the book. With `--write` it brings the generated parts up to date instead.
+/// `cargo xtask docs`: builds the book. With `--write` it updates the generated parts instead.
 pub(crate) fn docs(workspace: &Workspace, args: &[&str]) -> Result<bool> {
     match args {
         [] => build(workspace),

@@ -1,4 +1,4 @@
-//! A Markdown file as the checks see it: headings with their anchors, links, code blocks and code spans, each with its line.
+//! A parsed Markdown file: headings with their anchors, links, code blocks and code spans, each with its line.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::ops::Range;
@@ -18,12 +18,12 @@ pub(crate) struct Page {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(crate) text: String,
-    /// The fragment that a link to it has.
+    /// The fragment of links to it.
     pub(crate) anchor: String,
     pub(crate) line: usize,
 }
 
-/// A text with the line that it is on.
+/// A text with its line number.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Located {
     pub(crate) text: String,
@@ -33,7 +33,7 @@ pub(crate) struct Located {
 /// A fenced code block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// All that follows the fence: the language, and instructions for the checks.
+    /// The info string of the fence: the language, and instructions for the checks.
     pub(crate) info: String,
     pub(crate) text: String,
     pub(crate) line: usize,
@@ -55,15 +55,15 @@ impl Page {
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     page.links.push(Located { text: dest_url.into_string(), line });
                 }
-                Event::Text(said) => {
-                    heading = heading.map(|heading| heading + &said);
+                Event::Text(content) => {
+                    heading = heading.map(|heading| heading + &content);
                     if let Some(block) = &mut block {
-                        block.text.push_str(&said);
+                        block.text.push_str(&content);
                     }
                 }
-                Event::Code(said) => {
-                    heading = heading.map(|heading| heading + &said);
-                    page.spans.push(Located { text: said.into_string(), line });
+                Event::Code(content) => {
+                    heading = heading.map(|heading| heading + &content);
+                    page.spans.push(Located { text: content.into_string(), line });
                 }
                 _ => {}
             }
@@ -73,7 +73,7 @@ impl Page {
 
     fn add_heading(&mut self, text: String, line: usize) {
         let base = anchor(&text);
-        // A second heading of the same words gets a number.
+        // A second heading with the same text gets a number.
         let earlier = self.headings.iter().filter(|heading| anchor(&heading.text) == base).count();
         let anchor = if earlier == 0 { base } else { format!("{base}-{earlier}") };
         self.headings.push(Heading { text, anchor, line });
@@ -88,7 +88,7 @@ impl Page {
     }
 }
 
-/// As mdBook and GitHub make it of a heading.
+/// The anchor that mdBook and GitHub generate for a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter_map(|c| match c {
         '-' | '_' => Some(c),

@@ -1,4 +1,4 @@
-//! The checks that need programs: configurations are loaded by the binary, and commands are compared with its help.
+//! Checks that need programs: the binary loads configurations, and commands are compared with its help.
 
 use super::{
     blocks::{self, Check},
@@ -14,7 +14,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The binary, in a data directory of its own that is removed afterwards.
+/// The binary with a temporary data directory.
 pub(super) struct BinaryChecker<'a> {
     workspace: &'a Workspace,
     home: PathBuf,
@@ -34,23 +34,23 @@ impl<'a> BinaryChecker<'a> {
             let wrong = match Check::of(block) {
                 Check::Configuration => self.configuration(block)?,
                 Check::Commands => self.script(block)?,
-                Check::Nothing | Check::Quote(_) | Check::Unclear(_) => None,
+                Check::Nothing | Check::Quote(_) | Check::Invalid(_) => None,
             };
             problems.extend(wrong.map(|what| Problem::new(page.place(block.line), what)));
         }
         Ok(problems)
     }
 
-    /// What the configuration loader says against it. The variables that it names are set.
+    /// The error of the configuration loader, if any. The environment variables in the block are set.
     fn configuration(&self, block: &Block) -> Result<Option<String>> {
         let file = self.home.join("lango.toml");
         fs::write(&file, &block.text)?;
         let mut lango = server::lango(self.workspace, &self.home);
         lango.args(["rules", "list", "--config"]).arg(&file).current_dir(&self.home).stdin(Stdio::null());
-        let said =
+        let output =
             lango.envs(blocks::variables(&block.text).map(|name| (name, "a-value-that-is-set"))).output()?;
-        Ok((!said.status.success()).then(|| {
-            let why = String::from_utf8_lossy(&said.stderr).replace(&*self.home.to_string_lossy(), "");
+        Ok((!output.status.success()).then(|| {
+            let why = String::from_utf8_lossy(&output.stderr).replace(&*self.home.to_string_lossy(), "");
             format!("the configuration is refused: {}", why.trim())
         }))
     }
@@ -68,7 +68,7 @@ impl<'a> BinaryChecker<'a> {
                     Some(end) => self.lango(&words[end + 1..])?,
                     None => None,
                 },
-                ["cargo", "xtask", rest @ ..] => chore(rest),
+                ["cargo", "xtask", rest @ ..] => unknown_task(rest),
                 _ => None,
             };
             if wrong.is_some() {
@@ -102,11 +102,11 @@ impl<'a> BinaryChecker<'a> {
         if let Some(known) = self.helps.get(path) {
             return Ok(known.clone());
         }
-        let said = server::lango(self.workspace, &self.home).args(path).arg("--help").output()?;
-        if !said.status.success() {
+        let output = server::lango(self.workspace, &self.home).args(path).arg("--help").output()?;
+        if !output.status.success() {
             return Err(format!("lango {} --help failed", path.join(" ")).into());
         }
-        let help = Help::parse(&String::from_utf8(said.stdout)?);
+        let help = Help::parse(&String::from_utf8(output.stdout)?);
         self.helps.insert(path.to_vec(), help.clone());
         Ok(help)
     }
@@ -118,24 +118,24 @@ impl Drop for BinaryChecker<'_> {
     }
 }
 
-/// Whether the words after `cargo xtask` name a chore.
-fn chore(words: &[&str]) -> Option<String> {
+/// The problem if the words after `cargo xtask` name no task.
+fn unknown_task(words: &[&str]) -> Option<String> {
     let name = words.first().copied().unwrap_or_default();
     let is_known = USAGE.lines().any(|line| {
         line.strip_prefix("cargo xtask ").and_then(|rest| rest.split_whitespace().next()) == Some(name)
     });
-    (!is_known).then(|| format!("`cargo xtask` has no chore `{name}`"))
+    (!is_known).then(|| format!("`cargo xtask` has no task `{name}`"))
 }
 
-/// What `sh -n` says.
+/// The error of `sh -n`, if any.
 fn syntax_error(script: &str) -> Result<Option<String>> {
     let mut sh = Command::new("sh");
     let mut sh = sh.arg("-n").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     if let Some(mut input) = sh.stdin.take() {
         input.write_all(script.as_bytes())?;
     }
-    let said = sh.wait_with_output()?;
-    Ok((!said.status.success()).then(|| String::from_utf8_lossy(&said.stderr).trim().to_owned()))
+    let output = sh.wait_with_output()?;
+    Ok((!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
 #[cfg(test)]
@@ -143,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_chores_that_exist_are_known() {
-        assert_eq!(chore(&["check", "--only", "tidy"]), None);
-        assert!(chore(&["chekc"]).is_some_and(|wrong| wrong.contains("`chekc`")));
-        assert!(chore(&[]).is_some());
+    fn unknown_xtask_task_is_reported() {
+        assert_eq!(unknown_task(&["check", "--only", "tidy"]), None);
+        assert!(unknown_task(&["chekc"]).is_some_and(|wrong| wrong.contains("`chekc`")));
+        assert!(unknown_task(&[]).is_some());
     }
 
     #[test]
-    fn a_script_that_the_shell_cannot_parse_is_reported() {
+    fn shell_syntax_error_is_reported() {
         assert_eq!(syntax_error("lango run \"x\"\n").unwrap(), None);
         assert!(syntax_error("lango run \"x\nif\n").unwrap().is_some());
     }

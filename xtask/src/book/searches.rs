@@ -1,12 +1,12 @@
-//! Searches that a page recommends, ``rg 'term'`` in inline code: each finds something, and not too much.
+//! Searches in inline code, ``rg 'term'``: each must find something, but not too many files.
 
 use super::{is_rust, page::Page};
 use crate::tidy::Problem;
 
-/// A search that finds more files than this answers no question.
-const MOST: usize = 4;
+/// The maximum number of files that a useful search finds.
+const MAX_RESULTS: usize = 4;
 
-/// Characters that mean something else in a regular expression.
+/// Metacharacters of regular expressions.
 const PATTERN: [char; 12] = ['(', ')', '[', ']', '{', '}', '*', '+', '?', '|', '\\', '$'];
 
 /// `files` are the texts of the repository.
@@ -19,7 +19,7 @@ pub(super) fn check(page: &Page, files: &[(String, String)]) -> Vec<Problem> {
         let what = match found {
             _ if term.contains(PATTERN) => format!("`{}` has a character that is a pattern to rg", span.text),
             0 => format!("the search `{}` finds nothing", span.text),
-            1..=MOST => continue,
+            1..=MAX_RESULTS => continue,
             many => format!(
                 "the search `{}` finds {many} files; choose a term that only the answer has",
                 span.text
@@ -30,7 +30,7 @@ pub(super) fn check(page: &Page, files: &[(String, String)]) -> Vec<Problem> {
     problems
 }
 
-/// The term of a search, which is taken literally, and the folder that it is limited to.
+/// The term of a search, which is literal, and the directory that it is limited to.
 fn search(code: &str) -> Option<(&str, &str)> {
     let (term, below) = code.strip_prefix("rg '")?.split_once('\'')?;
     Some((term, below.trim()))
@@ -51,14 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn a_search_finds_its_answer() {
+    fn specific_search_is_accepted() {
         assert!(reported("`rg 'pub fn window'` and `rg 'fn many' crates/b/src/1` and `rg`").is_empty());
     }
 
     #[test]
-    fn a_search_that_finds_nothing_or_everything_is_reported() {
+    fn search_with_no_or_too_many_results_is_reported() {
         assert_eq!(reported("`rg 'fn gone'`"), ["a.md:1: the search `rg 'fn gone'` finds nothing"]);
-        assert_eq!(reported("`rg 'fn only_here'`").len(), 1, "tests and pages are not the answer");
+        assert_eq!(reported("`rg 'fn only_here'`").len(), 1, "tests and pages do not count");
         assert!(reported("`rg 'fn many'`")[0].contains("finds 5 files"));
         assert!(reported("`rg 'fn window('`")[0].contains("pattern"));
     }

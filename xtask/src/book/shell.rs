@@ -1,7 +1,7 @@
-//! Commands in `sh` blocks: their words, and what the help of a program says about its subcommands and options.
+//! Commands in `sh` blocks, split into words, and the subcommands and options in the help of a program.
 
-/// The commands of a script, each as its words. Quotes, comments, continued lines and operators are understood; nothing is
-/// expanded.
+/// The commands of a script, each as its words. Quotes, comments, continued lines and operators are parsed; there is no
+/// expansion.
 pub(super) fn commands(script: &str) -> Vec<Vec<String>> {
     let mut words = Words::default();
     let mut chars = script.chars().peekable();
@@ -54,7 +54,7 @@ impl Words {
     fn end_command(&mut self) {
         self.end_word();
         let command = std::mem::take(&mut self.command);
-        // `NAME=value` before a command, or alone, is no program.
+        // `NAME=value` before a command, or alone, is an assignment, not a program.
         let words: Vec<String> = command.into_iter().skip_while(|word| is_assignment(word)).collect();
         self.commands.extend((!words.is_empty()).then_some(words));
     }
@@ -66,7 +66,7 @@ fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }
 
-/// What a program's `--help` lists.
+/// The subcommands and options in the output of `--help`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Help {
     pub(super) commands: Vec<String>,
@@ -94,7 +94,7 @@ impl Help {
         help
     }
 
-    /// What is wrong with the arguments of a command without subcommands.
+    /// The first option in `args` that the help does not list.
     pub(super) fn unknown_option(&self, args: &[String]) -> Option<String> {
         let options =
             args.iter().take_while(|arg| *arg != "--").filter(|arg| arg.starts_with('-') && arg.len() > 1);
@@ -107,18 +107,18 @@ impl Help {
 mod tests {
     use super::*;
 
-    fn shown(script: &str) -> Vec<String> {
+    fn joined(script: &str) -> Vec<String> {
         commands(script).iter().map(|words| words.join("·")).collect()
     }
 
     #[test]
-    fn a_script_is_cut_into_commands_and_words() {
+    fn script_is_split_into_commands_and_words() {
         let script = "A=1 lango run \"what is 'this'?\" --json | jq . # not this\ncd x && lango serve \\\n  --port 0 > log\n";
         assert_eq!(
-            shown(script),
+            joined(script),
             ["lango·run·what is 'this'?·--json", "jq·.", "cd·x", "lango·serve·--port·0·log"]
         );
-        assert_eq!(shown("# only a comment\n\nexport A=b\nB=''\n"), ["export·A=b"]);
+        assert_eq!(joined("# only a comment\n\nexport A=b\nB=''\n"), ["export·A=b"]);
     }
 
     #[test]
@@ -145,7 +145,7 @@ Options:
     }
 
     #[test]
-    fn an_option_that_does_not_exist_is_reported() {
+    fn unknown_option_is_reported() {
         let help = Help { commands: Vec::new(), options: vec!["--port".to_owned(), "-n".to_owned()] };
         let args = |text: &str| commands(text).remove(0);
         assert_eq!(help.unknown_option(&args("--port=1 -n 3 word")), None);

@@ -1,6 +1,6 @@
-//! The specification page: its ids, and under each scenario the tests that carry its id.
+//! The specification page: its ids, and under each scenario the tests with its id.
 //!
-//! A scenario is a heading `### G1: …`, a group a heading `## G: …`. A test carries ids in its name:
+//! A scenario is a heading `### G1: …`, a group a heading `## G: …`. A test has ids in its name:
 //! `spec_g1_…`, `spec_n1_n2_…`, `spec_f3_to_f5_…`; `spec_g_…` belongs to the whole group.
 
 /// The page, relative to the root of the repository.
@@ -9,14 +9,14 @@ pub(crate) const PAGE: &str = "docs/src/spec.md";
 /// A heading with an id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// In small letters, as tests write it.
+    /// In lower case, as in the names of tests.
     pub(crate) id: String,
     pub(crate) line: usize,
-    /// Whether it needs a test of its own.
+    /// Whether it needs its own test.
     pub(crate) is_scenario: bool,
 }
 
-/// The ids of a page, in its order.
+/// The ids of a page, in order.
 pub(crate) fn entries(page: &str) -> Vec<Entry> {
     let lines = page.lines().enumerate();
     lines
@@ -35,7 +35,7 @@ fn heading(line: &str) -> Option<(String, bool)> {
     (if is_scenario { is_id(&id) } else { is_group(&id) }).then_some((id, is_scenario))
 }
 
-/// A letter and a number.
+/// Whether a text is a letter and a number.
 fn is_id(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_lowercase())
@@ -47,7 +47,7 @@ fn is_group(text: &str) -> bool {
     text.len() == 1 && text.chars().all(|c| c.is_ascii_lowercase())
 }
 
-/// The ids in the name of a test; none if it carries none.
+/// The ids in the name of a test.
 pub(crate) fn ids(name: &str) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     let mut words = name.trim_start_matches("spec_").split('_').peekable();
@@ -66,7 +66,7 @@ pub(crate) fn ids(name: &str) -> Vec<String> {
     ids
 }
 
-/// What follows `from`, up to and with `to`, in one group.
+/// The ids after `from` up to and including `to`, in one group.
 fn between(from: &str, to: &str) -> Vec<String> {
     let number = |id: &str| id[1..].parse::<u32>().unwrap_or_default();
     if from[..1] != to[..1] {
@@ -75,7 +75,7 @@ fn between(from: &str, to: &str) -> Vec<String> {
     (number(from) + 1..=number(to)).map(|next| format!("{}{next}", &to[..1])).collect()
 }
 
-/// The page with the list of tests under each heading that has a line `Tests:` as it has to be. `tests` are names.
+/// The page with an up-to-date list of tests under each line `Tests:`. `tests` are names.
 pub(crate) fn with_tests(page: &str, tests: &[String]) -> String {
     let mut written = Vec::new();
     let mut current = String::new();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_carries_one_id_or_several() {
+    fn name_has_one_id_or_several() {
         for (name, expected) in [
             ("spec_g1_a_name_is_corrected", "g1"),
             ("spec_n1_n2_f3_to_f5_hold", "n1 n2 f3 f4 f5"),

@@ -1,4 +1,4 @@
-//! Two answers beside each other, leaf by leaf: what was recorded, and what came.
+//! Compares a recorded response with a live one, leaf by leaf.
 
 use super::{
     ids::{self, Ids},
@@ -7,26 +7,26 @@ use super::{
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// A place where the two are not the same; `None` where one of them has nothing.
+/// A difference at one path; a value is `None` if it is missing on that side.
 #[derive(Debug)]
 pub(super) struct Difference {
-    /// A path into the answer: `/body/0/author`.
+    /// A path into the response: `/body/0/author`.
     pub(super) at: String,
     pub(super) recorded: Option<Value>,
-    pub(super) came: Option<Value>,
+    pub(super) live: Option<Value>,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), Value::to_string);
-        write!(f, "{}: recorded {}, came {}", self.at, shown(&self.recorded), shown(&self.came))
+        let render = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), Value::to_string);
+        write!(f, "{}: recorded {}, received {}", self.at, render(&self.recorded), render(&self.live))
     }
 }
 
-/// Compares by the rules of the exchange. The ids that were learned on the way count only if all is the same.
-pub(super) fn differences(number: &str, ids: &mut Ids, recorded: &Value, came: &Value) -> Vec<Difference> {
+/// Compares with the rules of the exchange. Ids that are paired meanwhile are kept only if there is no difference.
+pub(super) fn differences(number: &str, ids: &mut Ids, recorded: &Value, live: &Value) -> Vec<Difference> {
     let mut walk = Walk { number, ids: ids.clone(), differences: Vec::new() };
-    walk.value(Place::Answer, recorded, came);
+    walk.value(Place::Answer, recorded, live);
     if walk.differences.is_empty() {
         *ids = walk.ids;
     }
@@ -39,7 +39,7 @@ struct Walk<'a> {
     differences: Vec<Difference>,
 }
 
-/// Where we are, as a chain up to the whole answer.
+/// The current path, as a linked list up to the whole response.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Answer,
@@ -48,7 +48,7 @@ enum Place<'a> {
 }
 
 impl Place<'_> {
-    /// The field that this is, or that this is an item of.
+    /// The key of this field, or of the array that contains this item.
     fn key(&self) -> &str {
         match self {
             Self::Answer => "",
@@ -69,54 +69,54 @@ impl fmt::Display for Place<'_> {
 }
 
 impl Walk<'_> {
-    fn value(&mut self, place: Place<'_>, recorded: &Value, came: &Value) {
-        match (recorded, came) {
-            (Value::Object(recorded), Value::Object(came)) => self.fields(place, recorded, came),
-            (Value::Array(recorded), Value::Array(came)) => self.items(place, recorded, came),
-            _ if self.same(place, recorded, came) => {}
-            _ => self.differ(place, Some(recorded), Some(came)),
+    fn value(&mut self, place: Place<'_>, recorded: &Value, live: &Value) {
+        match (recorded, live) {
+            (Value::Object(recorded), Value::Object(live)) => self.fields(place, recorded, live),
+            (Value::Array(recorded), Value::Array(live)) => self.items(place, recorded, live),
+            _ if self.same(place, recorded, live) => {}
+            _ => self.differ(place, Some(recorded), Some(live)),
         }
     }
 
-    fn fields(&mut self, place: Place<'_>, recorded: &Map<String, Value>, came: &Map<String, Value>) {
+    fn fields(&mut self, place: Place<'_>, recorded: &Map<String, Value>, live: &Map<String, Value>) {
         for (key, value) in recorded {
-            match came.get(self.ids.live(key).unwrap_or(key)) {
+            match live.get(self.ids.live(key).unwrap_or(key)) {
                 Some(other) => self.value(Place::Field(&place, key), value, other),
                 None => self.differ(Place::Field(&place, key), Some(value), None),
             }
         }
-        for (key, value) in came {
+        for (key, value) in live {
             if !recorded.contains_key(self.ids.recorded(key).unwrap_or(key)) {
                 self.differ(Place::Field(&place, key), None, Some(value));
             }
         }
     }
 
-    fn items(&mut self, place: Place<'_>, recorded: &[Value], came: &[Value]) {
-        for at in 0..recorded.len().max(came.len()) {
+    fn items(&mut self, place: Place<'_>, recorded: &[Value], live: &[Value]) {
+        for at in 0..recorded.len().max(live.len()) {
             let place = Place::Item(&place, at);
-            match (recorded.get(at), came.get(at)) {
-                (Some(recorded), Some(came)) => self.value(place, recorded, came),
-                (recorded, came) => self.differ(place, recorded, came),
+            match (recorded.get(at), live.get(at)) {
+                (Some(recorded), Some(live)) => self.value(place, recorded, live),
+                (recorded, live) => self.differ(place, recorded, live),
             }
         }
     }
 
-    fn same(&mut self, place: Place<'_>, recorded: &Value, came: &Value) -> bool {
-        match (recorded, came) {
-            (Value::String(recorded), Value::String(came)) if ids::is_made_up(recorded) => {
-                self.ids.pair(recorded, came)
+    fn same(&mut self, place: Place<'_>, recorded: &Value, live: &Value) -> bool {
+        match (recorded, live) {
+            (Value::String(recorded), Value::String(live)) if ids::is_generated(recorded) => {
+                self.ids.pair(recorded, live)
             }
-            _ if recorded == came => true,
+            _ if recorded == live => true,
             _ => {
-                let settled = |value| rules::settled(self.number, place.key(), value);
-                settled(recorded) == settled(came)
+                let normalized = |value| rules::normalized(self.number, place.key(), value);
+                normalized(recorded) == normalized(live)
             }
         }
     }
 
-    fn differ(&mut self, place: Place<'_>, recorded: Option<&Value>, came: Option<&Value>) {
+    fn differ(&mut self, place: Place<'_>, recorded: Option<&Value>, live: Option<&Value>) {
         let at = place.to_string();
-        self.differences.push(Difference { at, recorded: recorded.cloned(), came: came.cloned() });
+        self.differences.push(Difference { at, recorded: recorded.cloned(), live: live.cloned() });
     }
 }

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a replay needs: one request on one connection, and its answer to the end.
+//! A minimal HTTP/1.1 client: one request per connection, and its complete response.
 
 use super::transcript::{Answer, Header, Request, status};
 use crate::Result;
@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-/// Longer than any answer takes, so that a server that hangs is told and not waited for.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The read timeout, longer than any response takes, so that a hanging server is an error.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Where a server is: `http://127.0.0.1:8000`, with or without a path in front of its routes.
+/// The base URL of a server: `http://127.0.0.1:8000`, with or without a path prefix.
 #[derive(Debug)]
 pub(crate) struct Base {
     authority: String,
@@ -22,7 +22,7 @@ pub(crate) struct Base {
 impl Base {
     pub(super) fn parse(url: &str) -> Result<Self> {
         let Some(rest) = url.strip_prefix("http://") else {
-            return Err(format!("`{url}` is no address of a server; it begins with http://").into());
+            return Err(format!("`{url}` is not a base URL; it must start with http://").into());
         };
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let port = if authority.contains(':') { "" } else { ":80" };
@@ -31,7 +31,7 @@ impl Base {
 
     pub(crate) fn send(&self, request: &Request) -> Result<Answer> {
         let stream = TcpStream::connect(&self.authority)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
         (&stream).write_all(self.wire(request).as_bytes())?;
         read(BufReader::new(stream))
     }
@@ -89,7 +89,7 @@ fn chunks(mut from: impl BufRead) -> Result<Vec<u8>> {
     loop {
         let size = line(&mut from)?;
         let size = usize::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16)
-            .map_err(|_| format!("`{size}` is not the size of a chunk; the answer was cut off"))?;
+            .map_err(|_| format!("`{size}` is not the size of a chunk; the response was truncated"))?;
         if size == 0 {
             return Ok(body);
         }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_to_the_server_unless_it_names_another_host() {
+    fn host_header_is_that_of_the_server_unless_recorded() {
         let base = Base::parse("http://127.0.0.1:8000/api/").unwrap();
         let wire = base.wire(&request(Vec::new(), Some("{}")));
         assert_eq!(
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_by_its_length_by_its_chunks_or_with_the_connection() {
+    fn response_ends_by_length_chunks_or_connection() {
         let heads = [
             ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello and more"),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\n\r\n"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_off_is_an_error() {
+    fn truncated_response_is_an_error() {
         let cut = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
         assert!(read(cut.as_bytes()).is_err());
         assert!(read("".as_bytes()).is_err());

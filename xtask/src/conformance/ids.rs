@@ -1,9 +1,9 @@
-//! Ids that a server makes up: each recorded one stands for one live one, and the same one wherever it appears.
+//! Server-generated ids: each recorded id maps to one live id, consistently in all exchanges.
 
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What ADK puts in front of the UUIDs of calls, invocations and changes of state.
+/// The prefixes of ADK's UUIDs of calls, invocations and state changes.
 const PREFIXES: [&str; 3] = ["adk-", "e-", "p-"];
 
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// Whether `live` may stand for `recorded`: as before, or from now on. Two ids never become one.
+    /// Returns whether `live` corresponds to `recorded`, and pairs them if neither is paired. The mapping is one-to-one.
     pub(super) fn pair(&mut self, recorded: &str, live: &str) -> bool {
         match (self.live.get(recorded), self.recorded.get(live)) {
             (Some(known), _) => known == live,
@@ -37,15 +37,15 @@ impl Ids {
         self.recorded.get(live).map(String::as_str)
     }
 
-    /// The text of a request with the ids of this server.
+    /// Replaces recorded ids in a request by live ones.
     pub(super) fn rewrite(&self, text: &str) -> String {
         let known = self.live.iter().filter(|(recorded, _)| text.contains(recorded.as_str()));
         known.fold(text.to_owned(), |text, (recorded, live)| text.replace(recorded, live))
     }
 }
 
-/// Whether a recorded text is an id that the server made: a UUID, alone or behind a prefix. Ids that people chose are not.
-pub(super) fn is_made_up(text: &str) -> bool {
+/// Whether a recorded text is a server-generated id: a UUID, with or without a prefix. Ids that clients chose are not.
+pub(super) fn is_generated(text: &str) -> bool {
     let uuid = &text[prefix(text).len()..];
     let shaped = |(at, byte): (usize, u8)| match at {
         8 | 13 | 18 | 23 => byte == b'-',
@@ -58,8 +58,8 @@ fn prefix(text: &str) -> &str {
     PREFIXES.into_iter().find(|prefix| text.starts_with(prefix)).unwrap_or_default()
 }
 
-/// The calls that a server made, by session: a request may name one whose first appearance was withheld, and then only
-/// what it says about the call leads to it.
+/// The tool calls of the live server, by session. A request may refer to a call whose recorded response was withheld; then only
+/// session and tool name identify the call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Vec<Call>);
 
@@ -73,14 +73,14 @@ struct Call {
 }
 
 impl Calls {
-    /// Takes note of the calls in an answer to `request`.
-    pub(super) fn note(&mut self, request: &Value, events: &Value) {
+    /// Records the calls in a response to `request`.
+    pub(super) fn record(&mut self, request: &Value, events: &Value) {
         let session = text(request, &["sessionId", "session_id"]);
         for event in events.as_array().into_iter().flatten() {
             for part in event["content"]["parts"].as_array().into_iter().flatten() {
                 let call = &part["functionCall"];
-                let said = |value: &Value| value.as_str().map(str::to_owned);
-                if let (Some(name), Some(id)) = (said(&call["name"]), said(&call["id"])) {
+                let string = |value: &Value| value.as_str().map(str::to_owned);
+                if let (Some(name), Some(id)) = (string(&call["name"]), string(&call["id"])) {
                     let event_id = text(event, &["id"]).to_owned();
                     let invocation = text(event, &["invocationId"]).to_owned();
                     self.0.push(Call { session: session.to_owned(), name, id, event: event_id, invocation });
@@ -89,21 +89,21 @@ impl Calls {
         }
     }
 
-    /// Pairs the ids in `request` that nothing recorded explains with those of the newest call that they can mean.
-    pub(super) fn explain(&self, request: &Value, ids: &mut Ids) {
+    /// Pairs the unknown ids in `request` with those of the newest call of the same session and tool.
+    pub(super) fn resolve(&self, request: &Value, ids: &mut Ids) {
         let session = text(request, &["sessionId", "session_id"]);
         let answered = &request["newMessage"]["parts"][0]["functionResponse"];
-        let meant = |call: &&Call| {
+        let is_match = |call: &&Call| {
             call.session == session && answered["name"].as_str().is_none_or(|name| name == call.name)
         };
-        let Some(call) = self.0.iter().rev().find(meant) else { return };
+        let Some(call) = self.0.iter().rev().find(is_match) else { return };
         let named = [
             (&answered["id"], &call.id),
             (&request["functionCallEventId"], &call.event),
             (&request["invocationId"], &call.invocation),
         ];
         for (recorded, live) in named {
-            if let Some(recorded) = recorded.as_str().filter(|id| is_made_up(id)) {
+            if let Some(recorded) = recorded.as_str().filter(|id| is_generated(id)) {
                 ids.pair(recorded, live);
             }
         }
@@ -123,17 +123,17 @@ mod tests {
     const TWO: &str = "adk-22222222-2222-4222-8222-222222222222";
 
     #[test]
-    fn only_what_a_server_made_up_is_an_id() {
+    fn only_uuids_with_a_known_prefix_are_generated_ids() {
         for id in [ONE, &ONE[4..], &format!("e-{}", &ONE[4..]), &format!("p-{}", &ONE[4..])] {
-            assert!(is_made_up(id), "{id}");
+            assert!(is_generated(id), "{id}");
         }
         for text in ["", "s1", "adk-bogus", "inv-x", "f1794768814-approve", &ONE[5..], "é-"] {
-            assert!(!is_made_up(text), "{text}");
+            assert!(!is_generated(text), "{text}");
         }
     }
 
     #[test]
-    fn an_id_stands_for_one_other_and_keeps_its_prefix() {
+    fn ids_are_paired_one_to_one_within_a_prefix() {
         let mut ids = Ids::default();
         assert!(ids.pair(ONE, "adk-a"));
         assert!(ids.pair(ONE, "adk-a"));
@@ -146,26 +146,26 @@ mod tests {
     }
 
     #[test]
-    fn a_request_finds_the_call_that_was_withheld() {
+    fn request_resolves_the_id_of_a_withheld_call() {
         let mut calls = Calls::default();
         let event = |id: &str, name: &str| {
             json!({"id": format!("event-{id}"), "invocationId": format!("e-{id}"),
                    "content": {"parts": [{"functionCall": {"id": format!("adk-{id}"), "name": name}}]}})
         };
-        calls.note(
+        calls.record(
             &json!({"sessionId": "s"}),
             &json!([event("a", "slow"), event("b", "ask"), {"error": "x"}]),
         );
-        calls.note(&json!({"session_id": "t"}), &json!([event("c", "slow")]));
+        calls.record(&json!({"session_id": "t"}), &json!([event("c", "slow")]));
         let event = &ONE[4..];
         let request = json!({"sessionId": "s", "functionCallEventId": event,
             "newMessage": {"parts": [{"functionResponse": {"id": ONE, "name": "slow"}}]}});
         let mut ids = Ids::default();
-        calls.explain(&request, &mut ids);
+        calls.resolve(&request, &mut ids);
         assert_eq!((ids.live(ONE), ids.live(event)), (Some("adk-a"), Some("event-a")));
         let bogus =
             json!({"sessionId": "s", "newMessage": {"parts": [{"functionResponse": {"id": "adk-bogus"}}]}});
-        calls.explain(&bogus, &mut ids);
+        calls.resolve(&bogus, &mut ids);
         assert_eq!(ids.live("adk-bogus"), None);
     }
 }

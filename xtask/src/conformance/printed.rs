@@ -1,6 +1,6 @@
-//! Texts in which the canned model prints what a tool said: Python prints a dict, we print JSON, the values are the same.
+//! Texts in which the canned model prints a tool response: Python prints a dict, we print JSON with the same values.
 //!
-//! It is cut at blanks when it is streamed, and the two have their blanks at other places.
+//! Streamed text is split at blanks, which are at different positions in the two, so the pieces are joined before comparison.
 
 use super::rules;
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use std::{iter::Peekable, str::Chars};
 
 const OPENING: &str = " said: {";
 
-/// The words before the dict, and the dict; `None` for a text without one.
+/// The text before the dict, and the dict; `None` for a text without a dict.
 pub(super) fn read(text: &str) -> Option<Value> {
     let (before, dict) = text.split_at(text.find(OPENING)? + OPENING.len() - 1);
     let value: Value = serde_json::from_str(dict).or_else(|_| serde_json::from_str(&to_json(dict))).ok()?;
-    Some(json!({"said": before, "printed": value}))
+    Some(json!({"text": before, "printed": value}))
 }
 
 fn to_json(python: &str) -> String {
@@ -44,7 +44,7 @@ fn quoted(rest: &mut Peekable<Chars<'_>>, quote: char) -> String {
     text
 }
 
-/// `True`, `False` and `None`; nothing else begins with a capital.
+/// Converts `True`, `False` and `None`, the only words with a capital letter.
 fn word(rest: &mut Peekable<Chars<'_>>, first: char) -> &'static str {
     while rest.next_if(char::is_ascii_lowercase).is_some() {}
     match first {
@@ -54,19 +54,19 @@ fn word(rest: &mut Peekable<Chars<'_>>, first: char) -> &'static str {
     }
 }
 
-/// Joins the streamed pieces of such a text, of events that are the same in all else.
-pub(super) fn join(picture: &mut Value) {
-    let Some(events) = picture.get_mut("body").and_then(Value::as_array_mut) else { return };
+/// Joins the streamed pieces of such a text if their events are equal otherwise.
+pub(super) fn join(snapshot: &mut Value) {
+    let Some(events) = snapshot.get_mut("body").and_then(Value::as_array_mut) else { return };
     let runs = events.chunk_by(|one, next| frame(one).is_some_and(|own| frame(next).as_ref() == Some(&own)));
     *events = runs.flat_map(|run| whole(run).map_or_else(|| run.to_vec(), |event| vec![event])).collect();
 }
 
-/// A piece of a text without the text, and without its moment.
+/// A partial text event without its text and time.
 fn frame(event: &Value) -> Option<Value> {
     let is_piece = event["partial"] == true && event["content"]["parts"].as_array()?.len() == 1;
     let mut frame = is_piece.then(|| event.clone())?;
     *frame.pointer_mut("/content/parts/0/text")? = Value::Null;
-    *frame.get_mut("timestamp")? = rules::settled("", "timestamp", &event["timestamp"]);
+    *frame.get_mut("timestamp")? = rules::normalized("", "timestamp", &event["timestamp"]);
     Some(frame)
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dict_and_json_with_the_same_values_read_the_same() {
+    fn python_dict_and_json_with_the_same_values_are_equal() {
         let python =
             read(r#"Tool a said: {'b': 'it is', "c'": "it's \\ \"x\"", 'd': [True, False, None, 1.5, {}]}"#);
         let json = read(r#"Tool a said: {"b":"it is","c'":"it's \\ \"x\"","d":[true,false,null,1.5,{}]}"#);
@@ -101,24 +101,24 @@ mod tests {
         json!({"body": pieces.iter().map(piece).collect::<Vec<_>>()})
     }
 
-    fn texts(mut picture: Value) -> Vec<String> {
-        join(&mut picture);
-        let events = picture["body"].as_array().unwrap();
+    fn texts(mut snapshot: Value) -> Vec<String> {
+        join(&mut snapshot);
+        let events = snapshot["body"].as_array().unwrap();
         events.iter().map(|event| event["content"]["parts"][0]["text"].to_string()).collect()
     }
 
     #[test]
-    fn the_pieces_of_a_printed_dict_are_joined_and_those_of_another_text_are_not() {
+    fn only_pieces_of_a_printed_dict_are_joined() {
         assert_eq!(texts(stream(&["Tool", " a", " said:", " {'b':", " 1}"])), [r#""Tool a said: {'b': 1}""#]);
         assert_eq!(texts(stream(&["Hello", " you"])), [r#""Hello""#, r#"" you""#]);
     }
 
     #[test]
-    fn a_piece_that_differs_in_more_than_its_text_stays_apart() {
+    fn piece_that_differs_in_more_than_its_text_is_not_joined() {
         for (key, value) in [("id", json!("2")), ("partial", json!(false)), ("timestamp", json!("now"))] {
-            let mut picture = stream(&["Tool", " a said: {'b':", " 1}"]);
-            picture["body"][2][key] = value;
-            assert_eq!(texts(picture).len(), 2, "{key}");
+            let mut snapshot = stream(&["Tool", " a said: {'b':", " 1}"]);
+            snapshot["body"][2][key] = value;
+            assert_eq!(texts(snapshot).len(), 2, "{key}");
         }
     }
 }

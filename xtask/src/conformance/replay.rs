@@ -1,4 +1,4 @@
-//! One exchange after the other: sent with the ids of this server, and compared with the recording.
+//! Replays exchanges: each request is sent with the ids of this server, and its response is compared with the recording.
 
 use super::{
     compare::{self, Difference},
@@ -20,21 +20,21 @@ pub(super) struct Outcome {
 #[derive(Debug)]
 pub(super) enum Verdict {
     Same {
-        /// Why we answer otherwise than ADK.
+        /// The reason of an intended difference from ADK.
         on_purpose: Option<&'static str>,
     },
     Differs(Vec<Difference>),
-    /// Sent all the same; why, and how it was answered.
+    /// Sent but not compared: the reason, and the status or error.
     NotCompared {
         why: &'static str,
         answered: String,
     },
 }
 
-/// What a replay knows so far.
+/// The state of a replay.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replay {
-    /// Compares with the recording alone, and not with what we do otherwise on purpose.
+    /// Compares with the recording itself, without the intended differences.
     as_recorded: bool,
     ids: Ids,
     calls: Calls,
@@ -42,7 +42,7 @@ pub(super) struct Replay {
     blank: Blank,
 }
 
-/// What it is called, in the recording and here; some servers give it an id, some refuse it.
+/// The id of the session in the recording and here; some servers generate an id, others refuse the request.
 #[derive(Clone, Debug, Default)]
 struct Blank {
     recorded: String,
@@ -58,15 +58,15 @@ impl Replay {
         let answer = base.send(&self.live(&exchange.request));
         let body: Value = exchange.request.body.as_deref().and_then(json).unwrap_or_default();
         if let Ok(answer) = &answer {
-            self.calls.note(&body, &answer.picture()["body"]);
+            self.calls.record(&body, &answer.snapshot()["body"]);
         }
         Outcome { name: exchange.name.clone(), verdict: self.judge(exchange, answer) }
     }
 
-    /// The request with the ids that this server gave.
+    /// The request with the ids of this server.
     fn live(&mut self, request: &Request) -> Request {
         if let Some(body) = request.body.as_deref().and_then(json) {
-            self.calls.explain(&body, &mut self.ids);
+            self.calls.resolve(&body, &mut self.ids);
         }
         let path = self.ids.rewrite(&request.path);
         let body = request.body.as_ref().map(|body| self.ids.rewrite(body));
@@ -80,41 +80,41 @@ impl Replay {
         }
         let recorded = match (rules::not_compared(number), &exchange.answer) {
             (Some(why), _) => Err(why),
-            (None, None) => Err("its answer is withheld"),
+            (None, None) => Err("its response is withheld"),
             (None, Some(recorded)) => Ok(recorded),
         };
         match (recorded, answer) {
-            (Ok(recorded), Ok(came)) => self.compare(number, recorded.picture(), came.picture()),
+            (Ok(recorded), Ok(live)) => self.compare(number, recorded.snapshot(), live.snapshot()),
             (Ok(_), Err(error)) => Verdict::Differs(vec![no_answer(error.as_ref())]),
-            (Err(why), Ok(came)) => Verdict::NotCompared { why, answered: came.status.to_string() },
+            (Err(why), Ok(live)) => Verdict::NotCompared { why, answered: live.status.to_string() },
             (Err(why), Err(error)) => Verdict::NotCompared { why, answered: error.to_string() },
         }
     }
 
-    pub(super) fn compare(&mut self, number: &str, mut recorded: Value, mut came: Value) -> Verdict {
-        let on_purpose = if self.as_recorded { None } else { rules::on_purpose(number, &mut recorded) };
+    pub(super) fn compare(&mut self, number: &str, mut recorded: Value, mut live: Value) -> Verdict {
+        let on_purpose = if self.as_recorded { None } else { rules::intended(number, &mut recorded) };
         without_session(&mut recorded, &self.blank.recorded);
-        without_session(&mut came, &self.blank.live);
+        without_session(&mut live, &self.blank.live);
         printed::join(&mut recorded);
-        printed::join(&mut came);
-        let differences = compare::differences(number, &mut self.ids, &recorded, &came);
+        printed::join(&mut live);
+        let differences = compare::differences(number, &mut self.ids, &recorded, &live);
         if differences.is_empty() { Verdict::Same { on_purpose } } else { Verdict::Differs(differences) }
     }
 }
 
-/// A list of sessions without the one that was created with a blank id.
-fn without_session(picture: &mut Value, id: &str) {
-    if let Some(sessions) = picture.get_mut("body").and_then(Value::as_array_mut) {
+/// Removes the session that was created with a blank id from a list of sessions.
+fn without_session(snapshot: &mut Value, id: &str) {
+    if let Some(sessions) = snapshot.get_mut("body").and_then(Value::as_array_mut) {
         sessions.retain(|session| session.get("appName").is_none() || session["id"] != id);
     }
 }
 
 fn id(answer: &Answer) -> String {
-    answer.picture()["body"]["id"].as_str().unwrap_or_default().to_owned()
+    answer.snapshot()["body"]["id"].as_str().unwrap_or_default().to_owned()
 }
 
 fn no_answer(why: &dyn Error) -> Difference {
-    Difference { at: "/".to_owned(), recorded: None, came: Some(format!("no answer: {why}").into()) }
+    Difference { at: "/".to_owned(), recorded: None, live: Some(format!("no response: {why}").into()) }
 }
 
 fn json(text: &str) -> Option<Value> {

@@ -1,4 +1,4 @@
-//! What a replay showed: for a person, or as JSON; the last line counts.
+//! The report of a replay, as text or as JSON. The last line has the counts.
 
 use super::{
     compare::Difference,
@@ -7,9 +7,9 @@ use super::{
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// As many differences of one exchange, and as much of each, as a person reads at a glance.
-const GLANCE: usize = 3;
-const GLANCE_CHARS: usize = 200;
+/// The number of differences of one exchange, and of characters of each, without `--verbose`.
+const MAX_DIFFERENCES: usize = 3;
+const MAX_CHARS: usize = 200;
 
 pub(super) struct Report(Vec<Outcome>);
 
@@ -30,27 +30,27 @@ impl Report {
         self.0.iter().filter(|outcome| !matches!(outcome.verdict, Verdict::NotCompared { .. })).count()
     }
 
-    /// What differs; with `verbose` everything else, too.
-    pub(super) fn told(&self, verbose: bool) -> String {
-        let mut told = String::new();
+    /// The differences; with `verbose` also intended differences and exchanges that are not compared.
+    pub(super) fn render(&self, verbose: bool) -> String {
+        let mut text = String::new();
         for Outcome { name, verdict } in &self.0 {
             let _ = match verdict {
                 Verdict::Differs(differences) => {
-                    writeln!(told, "{name} differs\n{}", listed(differences, verbose))
+                    writeln!(text, "{name} differs\n{}", listed(differences, verbose))
                 }
                 Verdict::Same { on_purpose: Some(why) } if verbose => {
-                    writeln!(told, "{name} is ours on purpose: {why}")
+                    writeln!(text, "{name} differs by design: {why}")
                 }
                 Verdict::NotCompared { why, answered } if verbose => {
-                    writeln!(told, "{name} was sent ({answered}) and not compared: {why}")
+                    writeln!(text, "{name} was sent ({answered}) and not compared: {why}")
                 }
                 Verdict::Same { .. } | Verdict::NotCompared { .. } => Ok(()),
             };
         }
         let sent = self.0.len() - self.compared();
-        let _ = writeln!(told, "{sent} more were sent and not compared");
-        let _ = write!(told, "conformance: {} of {}", self.same(), self.compared());
-        told
+        let _ = writeln!(text, "{sent} more were sent and not compared");
+        let _ = write!(text, "conformance: {} of {}", self.same(), self.compared());
+        text
     }
 
     pub(super) fn json(&self) -> Value {
@@ -63,18 +63,18 @@ fn listed(differences: &[Difference], verbose: bool) -> String {
     if verbose {
         return differences
             .iter()
-            .fold(String::new(), |told, difference| format!("{told}    {difference}\n"));
+            .fold(String::new(), |text, difference| format!("{text}    {difference}\n"));
     }
-    let mut told = String::new();
-    for difference in differences.iter().take(GLANCE) {
+    let mut text = String::new();
+    for difference in differences.iter().take(MAX_DIFFERENCES) {
         let line = difference.to_string();
-        let short: String = line.chars().take(GLANCE_CHARS).collect();
-        let _ = writeln!(told, "    {short}{}", if short.len() < line.len() { "…" } else { "" });
+        let short: String = line.chars().take(MAX_CHARS).collect();
+        let _ = writeln!(text, "    {short}{}", if short.len() < line.len() { "…" } else { "" });
     }
-    if let Some(more) = differences.len().checked_sub(GLANCE).filter(|more| *more > 0) {
-        let _ = writeln!(told, "    and {more} more; --verbose shows all");
+    if let Some(more) = differences.len().checked_sub(MAX_DIFFERENCES).filter(|more| *more > 0) {
+        let _ = writeln!(text, "    and {more} more; --verbose shows all");
     }
-    told
+    text
 }
 
 fn exchange(Outcome { name, verdict }: &Outcome) -> Value {
@@ -90,8 +90,8 @@ fn exchange(Outcome { name, verdict }: &Outcome) -> Value {
     }
 }
 
-fn difference(Difference { at, recorded, came }: &Difference) -> Value {
-    json!({"at": at, "recorded": recorded, "came": came})
+fn difference(Difference { at, recorded, live }: &Difference) -> Value {
+    json!({"at": at, "recorded": recorded, "came": live})
 }
 
 #[cfg(test)]
@@ -100,32 +100,36 @@ mod tests {
 
     fn report() -> Report {
         let difference =
-            |at: &str| Difference { at: at.to_owned(), recorded: Some(json!("a")), came: Some(json!("b")) };
+            |at: &str| Difference { at: at.to_owned(), recorded: Some(json!("a")), live: Some(json!("b")) };
         let differs = Verdict::Differs(["/1", "/2", "/3", "/4"].map(difference).into());
-        let waits = Verdict::NotCompared { why: "it is withheld", answered: "200".to_owned() };
-        let verdicts =
-            [Verdict::Same { on_purpose: None }, differs, waits, Verdict::Same { on_purpose: Some("order") }];
+        let not_compared = Verdict::NotCompared { why: "it is withheld", answered: "200".to_owned() };
+        let verdicts = [
+            Verdict::Same { on_purpose: None },
+            differs,
+            not_compared,
+            Verdict::Same { on_purpose: Some("order") },
+        ];
         let outcome = |(at, verdict)| Outcome { name: format!("00{at}-x"), verdict };
         Report::new(verdicts.into_iter().enumerate().map(outcome).collect())
     }
 
     #[test]
-    fn what_differs_is_told_and_the_last_line_counts() {
-        let told = report().told(false);
-        let lines: Vec<&str> = told.lines().filter(|line| !line.is_empty()).collect();
+    fn report_has_the_differences_and_ends_with_the_counts() {
+        let text = report().render(false);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
         assert_eq!(lines[0], "001-x differs");
-        assert_eq!(lines[1], r#"    /1: recorded "a", came "b""#);
+        assert_eq!(lines[1], r#"    /1: recorded "a", received "b""#);
         assert_eq!(lines[4], "    and 1 more; --verbose shows all");
         assert_eq!(lines[5..], ["1 more were sent and not compared", "conformance: 2 of 3"]);
         assert!(!report().is_good());
     }
 
     #[test]
-    fn everything_is_told_on_request_and_as_json() {
-        let told = report().told(true);
-        assert!(told.contains("    /4: recorded"), "{told}");
-        assert!(told.contains("002-x was sent (200) and not compared: it is withheld"), "{told}");
-        assert!(told.contains("003-x is ours on purpose: order"), "{told}");
+    fn verbose_report_and_json_are_complete() {
+        let text = report().render(true);
+        assert!(text.contains("    /4: recorded"), "{text}");
+        assert!(text.contains("002-x was sent (200) and not compared: it is withheld"), "{text}");
+        assert!(text.contains("003-x differs by design: order"), "{text}");
         let json = report().json();
         assert_eq!((&json["same"], &json["compared"]), (&json!(2), &json!(3)));
         assert_eq!(json["exchanges"][1]["differences"][0], json!({"at": "/1", "recorded": "a", "came": "b"}));

@@ -1,120 +1,150 @@
-//! All that may differ from the recording, each with its reason. What is not in these tables has to be the same.
+//! The allowed differences from the recording, each with its reason. Everything else must be equal.
 //!
-//! One more thing may differ: ids that a server makes up, see [`super::ids`]. They have to be the same ones throughout.
+//! Server-generated ids may differ as well, but consistently; see [`super::ids`].
 
-use super::{ours, printed};
+use super::{intended, printed};
 use serde_json::{Value, json};
 
 /// The exchange that creates a session with a blank id.
 pub(super) const BLANK: &str = "023";
 
-/// Exchanges that are sent because others build on them, and whose answers say nothing.
+/// Exchanges that are sent because later ones depend on them, but not compared.
 const NOT_COMPARED: &[(&[&str], &str)] = &[
     (&[BLANK], "a session with a blank id cannot be reached again"),
-    (&["105"], "a drawing in the colours of ADK's page"),
-    (&["107", "216", "219"], "spans are named and counted as the server is built"),
+    (&["105"], "an image in the colours of ADK's page"),
+    (&["107", "216", "219"], "names and number of spans depend on the implementation"),
     (&["109", "110", "112", "221", "222", "223", "224", "225"], "evaluation is not part of this server"),
-    (&["114", "115"], "neither is building or deploying agents"),
+    (&["114", "115"], "building and deploying agents is not part of this server"),
 ];
 
-/// A field whose value is free, or partly free, in these exchanges; in all of them if none is named.
-struct Loose(&'static str, &'static [&'static str], Freedom);
+/// A field whose value may differ in these exchanges, or in all if none is given.
+struct Tolerance(&'static str, &'static [&'static str], AllowedValue);
 
-enum Freedom {
-    /// Any moment of our days, in seconds.
-    Moment,
-    /// Any text but an empty one.
+enum AllowedValue {
+    /// Any current time, in seconds since the epoch.
+    Time,
+    /// Any text that is not empty.
     Text,
-    /// Any text behind these words.
-    Behind(&'static str),
-    /// Python's way to print a dict, or JSON, with the same values.
+    /// Any text after this separator.
+    TextAfter(&'static str),
+    /// A printed Python dict, or JSON with the same values.
     Printed,
 }
 
-const LOOSE: &[Loose] = &[
-    Loose("timestamp", &[], Freedom::Moment),
-    Loose("lastUpdateTime", &[], Freedom::Moment),
-    Loose("createTime", &[], Freedom::Moment),
-    // Where the store keeps an artifact.
-    Loose("canonicalUri", &[], Freedom::Text),
-    // What the server, or the agent, is written in.
-    Loose("language", &["002", "004", "005"], Freedom::Text),
-    Loose("language_version", &["002"], Freedom::Text),
-    // A folder of the machine.
-    Loose("detail", &["006", "060", "061"], Freedom::Behind(" exists in '")),
-    // The reason of a failure, see `ON_PURPOSE`.
-    Loose("detail", &["007", "056", "062"], Freedom::Text),
-    // What a model is told about a long-running tool, in the server's own words.
-    Loose("description", &["005"], Freedom::Behind("\n\n")),
-    // What an agent is told about another, in the server's own words.
-    Loose("text", &["048"], Freedom::Behind(" For context")),
-    // What a model is told when a call came to nothing, and that the canned model repeats it.
-    Loose("error", &["052", "053", "054"], Freedom::Text),
-    Loose("text", &["052", "053", "054"], Freedom::Behind(" said: {")),
-    // What a client is told that answers a call that there never was.
-    Loose("error", &["213"], Freedom::Text),
-    Loose("error_type", &["213"], Freedom::Text),
-    Loose("error_message", &["213"], Freedom::Text),
-    // The canned model prints what a tool said. Last, because the rows above say less.
-    Loose("text", &[], Freedom::Printed),
+const TOLERANCES: &[Tolerance] = &[
+    Tolerance("timestamp", &[], AllowedValue::Time),
+    Tolerance("lastUpdateTime", &[], AllowedValue::Time),
+    Tolerance("createTime", &[], AllowedValue::Time),
+    // The location of an artifact in the store.
+    Tolerance("canonicalUri", &[], AllowedValue::Text),
+    // The language of the server or the agent.
+    Tolerance("language", &["002", "004", "005"], AllowedValue::Text),
+    Tolerance("language_version", &["002"], AllowedValue::Text),
+    // A directory of the machine.
+    Tolerance("detail", &["006", "060", "061"], AllowedValue::TextAfter(" exists in '")),
+    // The reason of a failure, see `INTENDED`.
+    Tolerance("detail", &["007", "056", "062"], AllowedValue::Text),
+    // The refusal of a known invocation id, see `INTENDED`.
+    Tolerance("detail", &["214", "215"], AllowedValue::Text),
+    // The note for the model about a long-running tool; the wording is the server's.
+    Tolerance("description", &["005"], AllowedValue::TextAfter("\n\n")),
+    // The note for an agent about another agent; the wording is the server's.
+    Tolerance("text", &["048"], AllowedValue::TextAfter(" For context")),
+    // The error result of a failed call, which the canned model repeats.
+    Tolerance("error", &["052", "053", "054"], AllowedValue::Text),
+    Tolerance("text", &["052", "053", "054"], AllowedValue::TextAfter(" said: {")),
+    // The error for an answer to an unknown call.
+    Tolerance("error", &["213"], AllowedValue::Text),
+    Tolerance("error_type", &["213"], AllowedValue::Text),
+    Tolerance("error_message", &["213"], AllowedValue::Text),
+    // The canned model prints tool responses. Last, because the rows above allow more.
+    Tolerance("text", &[], AllowedValue::Printed),
 ];
 
-/// Where we differ on purpose: the recorded answer becomes ours.
-struct Purpose {
+/// An intended difference: `ours` turns the recorded response into ours.
+struct IntendedDifference {
     only: &'static [&'static str],
     ours: fn(&mut Value),
     why: &'static str,
 }
 
-const ON_PURPOSE: &[Purpose] = &[
-    Purpose {
-        only: &["007", "056", "062"],
-        ours: ours::reason_in_json,
-        why: "a failed agent or model is told with a reason",
+const INTENDED: &[IntendedDifference] = &[
+    IntendedDifference {
+        only: &["016"],
+        ours: intended::no_session_for_unknown_app,
+        why: "a session is created only for an app that exists",
     },
-    Purpose {
+    IntendedDifference {
+        only: &["029"],
+        ours: intended::no_sessions,
+        why: "an app that does not exist has no sessions",
+    },
+    IntendedDifference {
+        only: &["214", "215"],
+        ours: intended::known_invocation_is_refused,
+        why: "a text with the id of a known run is refused instead of dropped",
+    },
+    IntendedDifference {
+        only: &["007", "062"],
+        ours: intended::broken_app,
+        why: "a broken app is reported with the kind of its fault and the reason",
+    },
+    IntendedDifference {
+        only: &["056"],
+        ours: intended::reason_in_json,
+        why: "the failure of a model is reported with its reason",
+    },
+    IntendedDifference {
         only: &["052", "053"],
-        ours: ours::failed_tool_is_answered,
+        ours: intended::failed_tool_is_answered,
         why: "a tool that fails is an error result for the model, not the end of the run",
     },
-    Purpose {
+    IntendedDifference {
         only: &["069", "070"],
-        ours: ours::no_events_of_state_alone,
-        why: "what only changes the state is no event of the conversation",
+        ours: intended::no_events_of_state_alone,
+        why: "a change of state alone is not an event of the conversation",
     },
-    Purpose { only: &["116"], ours: ours::no_telemetry, why: "there is no telemetry to consent to" },
-    Purpose {
+    IntendedDifference {
+        only: &["116"],
+        ours: intended::no_telemetry,
+        why: "no telemetry is collected, so there is nothing to consent to",
+    },
+    IntendedDifference {
         only: &["204", "208"],
-        ours: ours::question_before_answer,
-        why: "the order is that of the stream, not that of clocks",
+        ours: intended::question_before_answer,
+        why: "events have the order of the stream, not of their timestamps",
     },
 ];
 
-/// Why the answer to this exchange is not compared.
+/// The reason why the response to this exchange is not compared.
 pub(super) fn not_compared(number: &str) -> Option<&'static str> {
     NOT_COMPARED.iter().find(|(numbers, _)| numbers.contains(&number)).map(|(_, why)| *why)
 }
 
-/// Makes the recorded answer ours, and says why it is another.
-pub(super) fn on_purpose(number: &str, picture: &mut Value) -> Option<&'static str> {
-    let purpose = ON_PURPOSE.iter().find(|purpose| purpose.only.contains(&number))?;
-    (purpose.ours)(picture);
-    Some(purpose.why)
+/// Turns the recorded response into ours and returns the reason, if a difference is intended.
+pub(super) fn intended(number: &str, snapshot: &mut Value) -> Option<&'static str> {
+    let difference = INTENDED.iter().find(|difference| difference.only.contains(&number))?;
+    (difference.ours)(snapshot);
+    Some(difference.why)
 }
 
-/// `value` without what is free in it, so that two values are the same if nothing else differs.
-pub(super) fn settled(number: &str, key: &str, value: &Value) -> Value {
-    let here = |Loose(name, only, _): &&Loose| *name == key && (only.is_empty() || only.contains(&number));
-    LOOSE.iter().filter(here).fold(value.clone(), |value, Loose(.., freedom)| freedom.settle(value))
+/// Replaces the variable parts of `value`, so that two values are equal if they differ only in allowed ways.
+pub(super) fn normalized(number: &str, key: &str, value: &Value) -> Value {
+    let applies =
+        |Tolerance(name, only, _): &&Tolerance| *name == key && (only.is_empty() || only.contains(&number));
+    TOLERANCES
+        .iter()
+        .filter(applies)
+        .fold(value.clone(), |value, Tolerance(.., allowed)| allowed.normalize(value))
 }
 
-impl Freedom {
-    fn settle(&self, value: Value) -> Value {
+impl AllowedValue {
+    fn normalize(&self, value: Value) -> Value {
         match (self, value) {
-            (Self::Moment, Value::Number(number)) if is_moment(number.as_f64()) => json!({"any": "moment"}),
+            (Self::Time, Value::Number(number)) if is_time(number.as_f64()) => json!({"any": "time"}),
             (Self::Text, Value::String(text)) if !text.is_empty() => json!({"any": "text"}),
-            (Self::Behind(words), Value::String(text)) => match text.split_once(words) {
-                Some((before, _)) => json!({"behind": before}),
+            (Self::TextAfter(separator), Value::String(text)) => match text.split_once(separator) {
+                Some((before, _)) => json!({"before": before}),
                 None => text.into(),
             },
             (Self::Printed, Value::String(text)) => printed::read(&text).unwrap_or_else(|| text.into()),
@@ -123,7 +153,7 @@ impl Freedom {
     }
 }
 
-/// Milliseconds are not.
-fn is_moment(seconds: Option<f64>) -> bool {
+/// Whether a number is a current time in seconds; milliseconds are not.
+fn is_time(seconds: Option<f64>) -> bool {
     seconds.is_some_and(|seconds| (1e9..1e10).contains(&seconds))
 }

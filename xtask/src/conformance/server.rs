@@ -1,4 +1,4 @@
-//! The real binary with the canned agent, on a port of its own and with a home that is thrown away.
+//! The real binary with the canned agent, on a free port and with a temporary home directory.
 
 use super::http::Base;
 use crate::{Result, Workspace};
@@ -14,12 +14,12 @@ use std::{
 
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Ends with its value.
+/// A server process that is killed when it is dropped.
 pub(crate) struct Server {
     process: Child,
-    /// A directory of its own, gone with it.
+    /// The home directory, removed on drop.
     pub(crate) home: PathBuf,
-    /// What it asks to be opened in a browser.
+    /// The link for the browser that the server prints.
     pub(crate) link: String,
     pub(crate) url: String,
     pub(crate) base: Base,
@@ -32,7 +32,7 @@ impl Server {
         Self::start_in(workspace, home, &config, &["--no-auth"])
     }
 
-    /// With a configuration and a home that stay until it ends.
+    /// Starts a server with this home directory and configuration.
     pub(crate) fn start_in(
         workspace: &Workspace,
         home: PathBuf,
@@ -58,14 +58,14 @@ impl Server {
     }
 }
 
-/// The very binary of the tests, which has been built by then: of all packages together, and, because of the examples, with what
-/// their tests depend on. Alone, it would be built again with other features of the same crates.
+/// Builds the binary with the features that the tests unify: all packages, and with `--examples` their dev-dependencies. A build of
+/// the package alone would compile its dependencies again with other features.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     let args = ["build", "--quiet", "--locked", "--workspace", "--bin", "lango", "--examples"];
     if workspace.cargo(&args).status()?.success() { Ok(()) } else { Err("the binary does not build".into()) }
 }
 
-/// A directory that is not there yet.
+/// Creates the home directory of a server.
 pub(crate) fn home(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     let home = workspace.target.join(format!("{name}-{}", std::process::id()));
     fs::create_dir_all(&home)?;
@@ -78,34 +78,34 @@ impl Drop for Server {
     }
 }
 
-/// The binary with that home.
+/// A command of the binary with that home directory.
 pub(crate) fn lango(workspace: &Workspace, home: &Path) -> Command {
     let mut command = Command::new(workspace.target.join("debug/lango"));
     command.env("LANGO_HOME", home).env("LANGO_DATABASE", home.join("lango.db"));
     command
 }
 
-/// From the line that tells it. The rest is read as well, so that the server never waits for us.
+/// Waits for the line with the link. The output is read to its end, so that the server never blocks on a full pipe.
 fn link(process: &mut Child) -> Result<String> {
-    let (tell, told) = mpsc::channel();
+    let (sender, lines) = mpsc::channel();
     for stream in streams(process) {
-        let tell = tell.clone();
+        let sender = sender.clone();
         thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(std::io::Result::ok) {
-                // Nobody listens once the link is known.
-                let _ = tell.send(line);
+                // The receiver is dropped once the link is known.
+                let _ = sender.send(line);
             }
         });
     }
-    drop(tell);
-    let mut said = Vec::new();
-    while let Ok(line) = told.recv_timeout(STARTS_WITHIN) {
+    drop(sender);
+    let mut output = Vec::new();
+    while let Ok(line) = lines.recv_timeout(STARTS_WITHIN) {
         if let Some(link) = line.strip_prefix("open ").and_then(|line| line.split(' ').next()) {
             return Ok(link.to_owned());
         }
-        said.push(line);
+        output.push(line);
     }
-    Err(format!("the server did not say where it listens; it said:\n{}", said.join("\n")).into())
+    Err(format!("the server did not print its address; it printed:\n{}", output.join("\n")).into())
 }
 
 fn streams(process: &mut Child) -> Vec<Box<dyn Read + Send>> {
@@ -114,7 +114,7 @@ fn streams(process: &mut Child) -> Vec<Box<dyn Read + Send>> {
     out.into_iter().chain(err).collect()
 }
 
-/// `http://127.0.0.1:4711`, wherever in a line it stands and whatever path follows it.
+/// Finds a base URL such as `http://127.0.0.1:4711` in a line, without its path.
 fn url(line: &str) -> Option<&str> {
     let rest = &line[line.find("http://")?..];
     let host = "http://".len();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_ready_when_it_says_where_it_is() {
+    fn server_is_ready_when_it_prints_its_link() {
         let mut process =
             shell("echo listening; echo open http://127.0.0.1:1/a?b in a browser >&2; exec sleep 60");
         let link = link(&mut process);
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_start_is_told_with_its_own_words() {
+    fn failed_start_is_reported_with_the_output_of_the_server() {
         let error = link(&mut shell("echo no such command >&2")).unwrap_err().to_string();
-        assert!(error.ends_with("it said:\nno such command"), "{error}");
+        assert!(error.ends_with("it printed:\nno such command"), "{error}");
     }
 
     #[test]
-    fn the_address_is_found_in_what_the_server_says() {
+    fn base_url_is_found_in_the_output() {
         assert_eq!(url("listening on http://127.0.0.1:4711"), Some("http://127.0.0.1:4711"));
         assert_eq!(url("open http://127.0.0.1:4711/dev-ui/?code=x now"), Some("http://127.0.0.1:4711"));
         assert_eq!(url("http://[::1]:80."), Some("http://[::1]:80"));

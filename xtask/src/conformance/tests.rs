@@ -1,4 +1,4 @@
-//! The comparison is strict: only what the rules name may change, and a server with ids and times of its own passes.
+//! The comparison is strict: only the allowed differences pass, and a server with other ids and times passes.
 
 use super::{
     http::Base,
@@ -21,13 +21,13 @@ fn recording() -> Vec<Exchange> {
     transcript::read_all(&root.join(super::TRANSCRIPTS)).unwrap()
 }
 
-/// The exchanges that are compared: number, recorded answer, and the answer as we give it.
+/// The compared exchanges: number, recorded response, and our intended response.
 fn compared(recording: &[Exchange]) -> Vec<(&str, Value, Value)> {
     let compared = recording.iter().filter(|exchange| rules::not_compared(exchange.number()).is_none());
     let answered = compared.filter_map(|exchange| {
-        let recorded = exchange.answer.as_ref()?.picture();
+        let recorded = exchange.answer.as_ref()?.snapshot();
         let mut ours = recorded.clone();
-        rules::on_purpose(exchange.number(), &mut ours);
+        rules::intended(exchange.number(), &mut ours);
         Some((exchange.number(), recorded, ours))
     });
     answered.collect()
@@ -60,7 +60,7 @@ fn paths(value: &Value) -> Vec<String> {
     found
 }
 
-/// Another value of the same kind; for a container one thing less, or one thing where there was none.
+/// Another value of the same type; a container loses an element, or gets one if it is empty.
 fn changed(value: &Value) -> Value {
     match value {
         Value::Null => json!("x"),
@@ -76,7 +76,7 @@ fn changed(value: &Value) -> Value {
     }
 }
 
-/// The list of what may change, said once more: by the field, and by the exchange where it is only there.
+/// The allowed differences, written independently of the rules: by field, and by exchange if they are limited to some.
 fn may_change(number: &str, path: &str) -> bool {
     let key = path.split('/').rfind(|step| step.parse::<usize>().is_err()).unwrap_or_default();
     match key {
@@ -91,14 +91,14 @@ fn may_change(number: &str, path: &str) -> bool {
     }
 }
 
-/// Inside the session whose id is blank, which no list is compared with.
-fn is_blank(picture: &Value, path: &str) -> bool {
+/// Whether the path is inside the session with a blank id, which is excluded from lists.
+fn is_blank(snapshot: &Value, path: &str) -> bool {
     let session: String = path.split_inclusive('/').take(3).collect();
-    picture.pointer(session.trim_end_matches('/')).is_some_and(|session| session["id"] == "")
+    snapshot.pointer(session.trim_end_matches('/')).is_some_and(|session| session["id"] == "")
 }
 
 #[test]
-fn the_recording_is_the_same_as_itself() {
+fn recording_equals_itself() {
     let recording = recording();
     let mut replay = Replay::new(false);
     for (number, recorded, ours) in compared(&recording) {
@@ -108,7 +108,7 @@ fn the_recording_is_the_same_as_itself() {
 }
 
 #[test]
-fn changing_anything_outside_the_rules_is_noticed() {
+fn change_outside_the_rules_is_a_difference() {
     let recording = recording();
     let mut replay = Replay::new(false);
     let mut seen = String::new();
@@ -118,17 +118,17 @@ fn changing_anything_outside_the_rules_is_noticed() {
             let mut mutated = ours.clone();
             let value = mutated.pointer_mut(path).unwrap();
             let original = std::mem::replace(value, changed(value));
-            let unnoticed = is_same(&replay.clone().compare(number, recorded.clone(), mutated));
-            let is_new = |id: &str| ids::is_made_up(id) && seen.matches(id).count() == 1;
+            let is_equal = is_same(&replay.clone().compare(number, recorded.clone(), mutated));
+            let is_new = |id: &str| ids::is_generated(id) && seen.matches(id).count() == 1;
             let free = may_change(number, path) || original.as_str().is_some_and(is_new);
-            assert_eq!(unnoticed, free, "{number} {path}: {original}");
+            assert_eq!(is_equal, free, "{number} {path}: {original}");
         }
         replay.compare(number, recorded, ours);
     }
 }
 
 #[test]
-fn a_time_is_a_number_of_seconds_and_a_free_text_is_a_text() {
+fn allowed_values_keep_their_type() {
     let recording = recording();
     for (number, recorded, ours) in compared(&recording) {
         let free = |path: &&String| may_change(number, path) && !is_blank(&ours, path);
@@ -148,12 +148,12 @@ fn a_time_is_a_number_of_seconds_and_a_free_text_is_a_text() {
     }
 }
 
-/// The recording as a server with other ids and another clock would have answered.
-fn elsewhere(text: &str) -> String {
+/// The recorded text as a server with other ids and another clock would send it.
+fn with_other_ids(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let uuid = rest.get(..36).filter(|start| ids::is_made_up(start));
+        let uuid = rest.get(..36).filter(|start| ids::is_generated(start));
         match uuid {
             Some(uuid) => made.push_str(&uuid.chars().rev().collect::<String>()),
             None => made.push(first),
@@ -163,7 +163,7 @@ fn elsewhere(text: &str) -> String {
     made.replace("17947687", "17947699")
 }
 
-/// Answers one request as it was recorded, and gives back its first line and its body.
+/// Sends the recorded response, and returns the first line and the body of the request.
 fn answer(mut stream: &TcpStream, exchange: &Exchange) -> (String, String) {
     let mut reader = BufReader::new(stream);
     let (mut first, mut length) = (String::new(), 0);
@@ -182,29 +182,29 @@ fn answer(mut stream: &TcpStream, exchange: &Exchange) -> (String, String) {
     (first, String::from_utf8(body).unwrap())
 }
 
-/// It ends with the connection, so that its length does not matter.
+/// A response without a length; it ends with the connection.
 fn wire(answer: Option<&Answer>) -> String {
     let Some(answer) = answer else { return "HTTP/1.1 200 OK\r\n\r\n".to_owned() };
     let stays = |header: &&Header| !["content-length", "Transfer-Encoding"].contains(&header.name.as_str());
     let mut lines = vec![format!("HTTP/1.1 {} X", answer.status)];
     lines
         .extend(answer.headers.iter().filter(stays).map(|Header { name, value }| format!("{name}: {value}")));
-    lines.join("\r\n") + "\r\n\r\n" + &elsewhere(&answer.body)
+    lines.join("\r\n") + "\r\n\r\n" + &with_other_ids(&answer.body)
 }
 
 #[test]
-fn a_server_with_ids_and_times_of_its_own_passes_and_is_asked_by_its_ids() {
+fn server_with_other_ids_and_times_passes_and_receives_its_own_ids() {
     let exchanges = recording();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = Base::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
-    let asked = thread::spawn(move || {
+    let requests = thread::spawn(move || {
         let next = |exchange: &Exchange| answer(&listener.accept().unwrap().0, exchange);
         recording().iter().map(next).collect::<Vec<_>>()
     });
     let mut replay = Replay::new(true);
     let report = Report::new(exchanges.iter().map(|exchange| replay.step(&base, exchange)).collect());
-    assert!(report.is_good(), "{}", report.told(false));
-    let asked = asked.join().unwrap();
+    assert!(report.is_good(), "{}", report.render(false));
+    let requests = requests.join().unwrap();
     let approval = exchanges.iter().position(|exchange| exchange.number() == "203").unwrap();
-    assert_eq!(asked[approval].1, elsewhere(exchanges[approval].request.body.as_deref().unwrap()));
+    assert_eq!(requests[approval].1, with_other_ids(exchanges[approval].request.body.as_deref().unwrap()));
 }

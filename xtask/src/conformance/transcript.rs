@@ -1,4 +1,4 @@
-//! A recorded exchange as text: a request line, headers, a body, `=== RESPONSE`, and the answer or the word `withheld`.
+//! The file format of a recorded exchange: request line, headers, body, `=== RESPONSE`, and the response or the word `withheld`.
 
 use crate::Result;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ const DIVIDER: &str = "\n=== RESPONSE\n";
 
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    /// The name of its file, which begins with its number.
+    /// The file name, which begins with the number of the exchange.
     pub(crate) name: String,
     pub(crate) request: Request,
     /// `None` if it is withheld.
@@ -36,7 +36,7 @@ pub(crate) struct Header {
     pub(crate) value: String,
 }
 
-/// All transcripts of a folder, in the order of their numbers.
+/// Reads all transcripts of a directory, in the order of their numbers.
 pub(crate) fn read_all(dir: &Path) -> Result<Vec<Exchange>> {
     let unreadable = |error| format!("the transcripts in {}: {error}", dir.display());
     let mut paths = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn read_all(dir: &Path) -> Result<Vec<Exchange>> {
     paths.retain(|path| path.extension().is_some_and(|end| end == "txt"));
     paths.sort();
     if paths.is_empty() {
-        return Err(format!("{} holds no transcripts", dir.display()).into());
+        return Err(format!("{} contains no transcripts", dir.display()).into());
     }
     paths.iter().map(|path| read(path)).collect()
 }
@@ -67,7 +67,7 @@ impl Exchange {
         Some(Self { name: name.to_owned(), request: Request::parse(request)?, answer })
     }
 
-    /// What the tables of rules call it.
+    /// The number that identifies the exchange in the rules.
     pub(crate) fn number(&self) -> &str {
         self.name.split('-').next().unwrap_or_default()
     }
@@ -94,15 +94,15 @@ impl Answer {
         Some(Self { status, headers: lines.filter_map(Header::parse).collect(), body: body.to_owned() })
     }
 
-    /// All that is compared, as one value: the status, the kind of body, where a redirection leads, and the body.
-    pub(crate) fn picture(&self) -> Value {
-        let mut picture = Map::new();
-        picture.insert("status".to_owned(), self.status.into());
+    /// The compared parts as one value: status, content type, location and body.
+    pub(crate) fn snapshot(&self) -> Value {
+        let mut snapshot = Map::new();
+        snapshot.insert("status".to_owned(), self.status.into());
         let kind = self.header("content-type").map(|kind| kind.split(';').next().unwrap_or_default().trim());
-        picture.insert("type".to_owned(), kind.into());
-        picture.insert("location".to_owned(), self.header("location").into());
-        picture.insert("body".to_owned(), self.content(kind.unwrap_or_default()));
-        picture.into()
+        snapshot.insert("type".to_owned(), kind.into());
+        snapshot.insert("location".to_owned(), self.header("location").into());
+        snapshot.insert("body".to_owned(), self.content(kind.unwrap_or_default()));
+        snapshot.into()
     }
 
     fn content(&self, kind: &str) -> Value {
@@ -126,12 +126,12 @@ impl Header {
     }
 }
 
-/// Of `HTTP/1.1 200 OK`.
+/// The status in a line such as `HTTP/1.1 200 OK`.
 pub(crate) fn status(line: &str) -> Option<u16> {
     line.split(' ').nth(1)?.trim().parse().ok()
 }
 
-/// The `data:` of each event. Whatever else a stream holds (ids, comments, the lengths of chunks) carries no event.
+/// The `data:` of each event. Ids, comments and the lengths of chunks are ignored.
 fn stream(body: &str) -> Value {
     let mut events = Vec::new();
     let mut data: Vec<&str> = Vec::new();
@@ -159,11 +159,11 @@ mod tests {
 
     fn answer(head: &str, body: &str) -> Value {
         let text = format!("GET /x\n=== RESPONSE\n{head}\r\n\r\n{body}");
-        Exchange::parse("001-x", &text).unwrap().answer.unwrap().picture()
+        Exchange::parse("001-x", &text).unwrap().answer.unwrap().snapshot()
     }
 
     #[test]
-    fn a_request_is_its_line_its_headers_and_its_body_to_the_last_byte() {
+    fn request_is_parsed_to_the_last_byte() {
         let text = "POST /run?a=b\nContent-Type: application/json\nHost: a.example:1\n\n{\"a\":\n=== RESPONSE\nwithheld\n";
         let exchange = Exchange::parse("017-bad-json", text).unwrap();
         assert_eq!(exchange.number(), "017");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_pictured_with_all_that_is_compared() {
+    fn snapshot_has_status_type_location_and_body() {
         let json = answer("HTTP/1.1 404 Not Found\r\ndate: x\r\ncontent-type: application/json", "{\"a\":1}");
         let expected = json!({"status": 404, "type": "application/json", "location": null, "body": {"a": 1}});
         assert_eq!(json, expected);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_the_list_of_its_events_whatever_stands_between_them() {
+    fn stream_is_the_list_of_its_events_without_comments_and_chunk_lengths() {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8";
         let plain = answer(head, "data: {\"a\": 1}\n\ndata: [2]\n\n");
         assert_eq!(plain["body"], json!([{"a": 1}, [2]]));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_transcript_is_refused() {
+    fn malformed_transcript_is_refused() {
         for text in ["", "GET /x\n", "GET\n=== RESPONSE\nwithheld", "GET /x\n=== RESPONSE\nHTTP/1.1 200 OK"] {
             assert!(Exchange::parse("001", text).is_none(), "{text}");
         }

@@ -3,9 +3,9 @@
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EventId {
-    /// How many stored events of the run there were, with this one.
+    /// The number of stored events of the run, including this one.
     pub(crate) stored: u64,
-    /// Of a partial event: the process that counts, and the number.
+    /// For a partial event: the process that counts, and the number.
     pub(crate) partial: Option<(String, u64)>,
 }
 

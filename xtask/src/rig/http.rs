@@ -1,5 +1,4 @@
-//! A blocking HTTP client that reads answers and event streams while they arrive. An answer that was cut off is an error,
-//! never a short answer.
+//! A blocking HTTP client that reads responses and event streams while they arrive. A truncated response is an error.
 
 use serde_json::Value;
 use std::{
@@ -29,11 +28,11 @@ impl<'a> Request<'a> {
         Self { headers, ..self }
     }
 
-    /// Sends the request and reads the head of the answer. No read takes longer than `patience`.
-    pub(crate) fn send(&self, address: SocketAddr, patience: Duration) -> io::Result<Answer> {
-        let mut stream = TcpStream::connect_timeout(&address, patience)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+    /// Sends the request and reads the head of the answer. `timeout` limits the connection and each read.
+    pub(crate) fn send(&self, address: SocketAddr, timeout: Duration) -> io::Result<Answer> {
+        let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         stream.set_nodelay(true)?;
         let body = self.body.map(Value::to_string).unwrap_or_default();
         let mut head =
@@ -49,7 +48,7 @@ impl<'a> Request<'a> {
     }
 }
 
-fn cut() -> io::Error {
+fn truncated() -> io::Error {
     io::ErrorKind::UnexpectedEof.into()
 }
 
@@ -127,7 +126,7 @@ fn read_line(from: &mut impl BufRead) -> io::Result<String> {
     let mut line = Vec::new();
     from.read_until(b'\n', &mut line)?;
     if line.pop() != Some(b'\n') {
-        return Err(cut());
+        return Err(truncated());
     }
     let line = String::from_utf8(line).map_err(|error| malformed(error.to_string()))?;
     Ok(line.trim_end_matches('\r').to_owned())
@@ -158,7 +157,7 @@ impl<R: BufRead> EventStream<R> {
                 }
             }
             if self.is_over {
-                return if self.read.is_empty() { Ok(None) } else { Err(malformed("half an event")) };
+                return if self.read.is_empty() { Ok(None) } else { Err(malformed("an incomplete event")) };
             }
             match self.answer.chunk()? {
                 Some(chunk) => self.read.extend(chunk),
@@ -177,7 +176,7 @@ fn parse(block: &[u8]) -> io::Result<Option<StreamedEvent>> {
     Ok(Some(StreamedEvent { id: field("id:").map(str::to_owned), data }))
 }
 
-/// Reads to the end of a stream that should have one.
+/// Iterates to the end of the stream.
 impl<R: BufRead> Iterator for EventStream<R> {
     type Item = io::Result<StreamedEvent>;
 
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_cut_off_is_an_error() {
+    fn truncated_response_is_an_error() {
         let streamed = format!("{CHUNKED}11\r\nid: 1\ndata: \"a\"\n\n\r\n");
         let mut events = answer(&streamed).unwrap().events();
         assert_eq!(events.next().unwrap().map(|event| event.data), Some(json!("a")));
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_the_length_that_its_head_announces() {
+    fn body_has_the_announced_length() {
         let body = answer("HTTP/1.1 202 Accepted\r\ncontent-length: 8\r\n\r\n{\"a\": 1}").unwrap();
         assert_eq!((body.status, body.json().unwrap()), (202, json!({"a": 1})));
     }

@@ -1,4 +1,4 @@
-//! Ctrl-C: a flag that every loop of a test looks at.
+//! Ctrl-C: a flag that every loop of a test checks.
 
 use crate::Result;
 use std::sync::{

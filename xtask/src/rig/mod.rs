@@ -18,9 +18,10 @@ pub(crate) mod preload;
 pub(crate) mod random;
 pub(crate) mod script;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use lock::LockExt;
+use std::sync::{Mutex, MutexGuard};
 
 /// The value of a mutex, also after a thread that held it has panicked.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.locked()
 }

@@ -11,9 +11,9 @@ use std::{
 /// How often syncs of the database fail or are slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SyncFaults {
-    /// Of 1000 syncs.
+    /// Failing syncs per thousand.
     pub(crate) failing: u64,
-    /// Of 1000 syncs.
+    /// Slow syncs per thousand.
     pub(crate) slow: u64,
     pub(crate) delay_us: u64,
 }
@@ -24,7 +24,7 @@ impl SyncFaults {
     }
 
     fn line(self) -> String {
-        // As long as the longest, so that an overwritten line leaves nothing of the one before.
+        // Fixed length, so that overwriting a line replaces it completely.
         format!("{:>4} {:>4} {:>10}\n", self.failing, self.slow, self.delay_us)
     }
 }
@@ -37,13 +37,13 @@ impl Library {
     /// `None` where libraries cannot be preloaded; the test then runs without faults.
     pub(crate) fn build(workspace: &Workspace) -> Result<Option<Self>> {
         if !cfg!(target_os = "linux") {
-            println!("skipped: faults of the storage, because only Linux preloads a library");
+            println!("skipped: injected storage faults, because they need LD_PRELOAD on Linux");
             return Ok(None);
         }
         let folder = workspace.target.join("rig");
         fs::create_dir_all(&folder)?;
         let library = folder.join("libstorage.so");
-        // Another process may have it loaded.
+        // Another process may have loaded the library, so it is replaced by a rename.
         let fresh = folder.join(format!("libstorage-{}.so", std::process::id()));
         let compiler = std::env::var_os("CC").unwrap_or_else(|| OsString::from("cc"));
         let mut command = Command::new(&compiler);

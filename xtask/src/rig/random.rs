@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A generator for the part of that name.
+    /// A generator for the part of this name.
     pub(crate) fn of(seed: u64, part: &str) -> Self {
         // FNV-1a.
         let hash = part.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -27,7 +27,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
@@ -40,7 +40,7 @@ impl Random {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
 
-    /// `true` in so many of 1000 cases.
+    /// `true` with a probability of `permille` per thousand.
     pub(crate) fn chance(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }

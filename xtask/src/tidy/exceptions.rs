@@ -1,4 +1,4 @@
-//! What may be larger than the rest, and why. An exception that is no longer needed is a problem itself.
+//! Exceptions from the size limits, each with a reason. An exception that is no longer needed is a problem.
 
 pub(super) struct Exception {
     /// A file, or a trait in it: `crates/x/src/y.rs` or `crates/x/src/y.rs trait Z`.

@@ -1,11 +1,11 @@
-//! Every crate has the workspace's lints, and TLS is rustls alone.
+//! Every manifest inherits the lints of the workspace, and rustls is the only TLS library.
 
 use super::Problem;
 
 const SECOND_TLS: [&str; 3] = ["openssl", "openssl-sys", "native-tls"];
 
 pub(super) fn check_manifest(path: &str, text: &str) -> Option<Problem> {
-    let what = "does not take the workspace's lints: add `[lints]` with `workspace = true`";
+    let what = "does not inherit the lints of the workspace: add `[lints]` with `workspace = true`";
     (!inherits_lints(text)).then(|| Problem::new(path, what))
 }
 
@@ -26,7 +26,7 @@ pub(super) fn check_lock(lock: &str) -> Vec<Problem> {
     let packages = lock.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
     let second = packages.filter(|name| SECOND_TLS.contains(name));
     second
-        .map(|name| Problem::new("Cargo.lock", format!("holds `{name}`; TLS is rustls alone here")))
+        .map(|name| Problem::new("Cargo.lock", format!("contains `{name}`; rustls is the only TLS library")))
         .collect()
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_without_the_lints_is_told() {
+    fn manifest_without_the_workspace_lints_is_reported() {
         assert!(check_manifest("x/Cargo.toml", "[lints]\nworkspace = true\n").is_none());
         for bad in ["[package]\nname = \"x\"\n", "[dependencies]\nworkspace = true\n", "[lints]\n[package]\n"]
         {
@@ -44,8 +44,11 @@ mod tests {
     }
 
     #[test]
-    fn a_second_tls_stack_is_told() {
-        let told = check_lock("[[package]]\nname = \"native-tls\"\n\n[[package]]\nname = \"rustls\"\n");
-        assert_eq!(told, [Problem::new("Cargo.lock", "holds `native-tls`; TLS is rustls alone here")]);
+    fn second_tls_library_is_reported() {
+        let reported = check_lock("[[package]]\nname = \"native-tls\"\n\n[[package]]\nname = \"rustls\"\n");
+        assert_eq!(
+            reported,
+            [Problem::new("Cargo.lock", "contains `native-tls`; rustls is the only TLS library")]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Names can be searched for: a type name is declared in at most two files, and every term of the glossary occurs in the code.
+//! Searchable names: a type name is declared in at most two files, and every term of the glossary occurs in the code.
 
 use super::{
     Problem,
@@ -6,10 +6,10 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// In how many files a type of one name may be declared.
-const MOST: usize = 2;
+/// The number of files in which a type of one name may be declared.
+const MAX_FILES: usize = 2;
 
-/// Names that their module path makes clear.
+/// Names that are clear from their module path.
 const EXEMPT: [&str; 3] = ["Error", "Options", "Result"];
 
 /// The heading of the glossary in ARCHITECTURE.md: a table whose first column holds the terms.
@@ -25,9 +25,10 @@ pub(super) fn check_types(sources: &[Source]) -> Vec<Problem> {
             }
         }
     }
-    declared.retain(|name, files| files.len() > MOST && !EXEMPT.contains(name));
+    declared.retain(|name, files| files.len() > MAX_FILES && !EXEMPT.contains(name));
     let problem = |(name, files): (&str, Vec<&str>)| {
-        let what = format!("is declared in {} files, the limit is {MOST}: {}", files.len(), files.join(", "));
+        let what =
+            format!("is declared in {} files, the limit is {MAX_FILES}: {}", files.len(), files.join(", "));
         Problem::new(format!("type {name}"), what)
     };
     declared.into_iter().map(problem).collect()
@@ -51,7 +52,7 @@ fn type_names(code: &str) -> Vec<&str> {
     names
 }
 
-/// Every term of the glossary occurs in the code, so that whoever searches for it finds something.
+/// Every term of the glossary occurs in the code, so that a search for it finds something.
 pub(super) fn check_glossary(path: &str, text: &str, sources: &[Source]) -> Vec<Problem> {
     let terms = terms(text);
     if terms.is_empty() {
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_name_in_a_third_file_is_a_problem() {
+    fn a_type_name_in_a_third_file_is_reported() {
         let two = [("a.rs", "pub struct Cursor;"), ("b.rs", "enum Cursor { A }")];
         assert_eq!(check_types(&sources(&two)), []);
         let [first, second] = two;

@@ -1,4 +1,4 @@
-//! How long a file and how wide a trait may grow. Functions, parameters and nesting are clippy's.
+//! Limits for the lines of a file and the methods of a trait. Clippy checks functions, parameters and nesting.
 
 use super::{
     Problem, Source,
@@ -22,8 +22,7 @@ pub(super) fn check(sources: &[Source], exceptions: &[Exception]) -> Vec<Problem
     let mut problems: Vec<Problem> = sizes.iter().filter_map(|size| judge(size, exceptions)).collect();
     for exception in exceptions {
         if !sizes.iter().any(|size| size.place == exception.place) {
-            problems
-                .push(Problem::new(exception.place, "an exception names it, but it is not there any more"));
+            problems.push(Problem::new(exception.place, "has an exception, but does not exist"));
         }
     }
     problems
@@ -45,9 +44,9 @@ fn judge(size: &Size, exceptions: &[Exception]) -> Option<Problem> {
         None if amount > limit => format!("{amount} {unit}; the limit is {limit}"),
         Some(exception) if *amount > exception.limit => {
             let Exception { limit, reason, .. } = exception;
-            format!("{amount} {unit}; even its exception ({reason}) ends at {limit}")
+            format!("{amount} {unit}; the limit of its exception ({reason}) is {limit}")
         }
-        Some(_) if amount <= limit => format!("{amount} {unit}; it needs its exception no longer"),
+        Some(_) if amount <= limit => format!("{amount} {unit}; its exception is no longer needed"),
         None | Some(_) => return None,
     };
     Some(Problem::new(place, what))
@@ -78,7 +77,7 @@ fn traits(code: &str) -> Vec<(&str, usize)> {
     traits
 }
 
-/// Only those of the trait itself: a function inside a default method is not one.
+/// The number of methods of the trait itself; functions inside a default method do not count.
 fn methods(item: &str) -> usize {
     let depth_at = |at: usize| item[..at].matches('{').count() - item[..at].matches('}').count();
     words(item, "fn ").filter(|at| depth_at(*at) == 1).count()
@@ -88,7 +87,7 @@ fn methods(item: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn told(path: &str, text: &str, exceptions: &[Exception]) -> Vec<String> {
+    fn reported(path: &str, text: &str, exceptions: &[Exception]) -> Vec<String> {
         check(&[Source::new(path, text)], exceptions).iter().map(Problem::to_string).collect()
     }
 
@@ -100,19 +99,19 @@ mod tests {
     fn a_file_has_at_most_400_lines_without_its_tests() {
         let long = "fn a() {}\n".repeat(401);
         assert_eq!(
-            told("crates/x/src/y.rs", &long, &[]),
+            reported("crates/x/src/y.rs", &long, &[]),
             ["crates/x/src/y.rs: 401 lines without tests; the limit is 400"]
         );
-        assert!(told("crates/x/tests/y.rs", &long, &[]).is_empty());
+        assert!(reported("crates/x/tests/y.rs", &long, &[]).is_empty());
         let tested = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{long}}}\n");
-        assert!(told("crates/x/src/y.rs", &tested, &[]).is_empty());
+        assert!(reported("crates/x/src/y.rs", &tested, &[]).is_empty());
     }
 
     #[test]
     fn a_trait_has_at_most_6_methods() {
         let wide = format!("pub trait Drawer: Send {{\n{}}}\n", "    fn a(&self) -> u8;\n".repeat(7));
         assert_eq!(
-            told("testkit/src/y.rs", &wide, &[]),
+            reported("testkit/src/y.rs", &wide, &[]),
             ["testkit/src/y.rs trait Drawer: 7 methods; the limit is 6"]
         );
     }
@@ -124,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_moves_a_limit_and_must_be_needed() {
+    fn exception_raises_a_limit_and_must_be_needed() {
         let path = "xtask/src/y.rs";
         let lines = |count| "fn a() {}\n".repeat(count);
-        assert!(told(path, &lines(410), &[exception(path, 420)]).is_empty());
+        assert!(reported(path, &lines(410), &[exception(path, 420)]).is_empty());
         assert_eq!(
-            told(path, &lines(430), &[exception(path, 420)]),
-            ["xtask/src/y.rs: 430 lines without tests; even its exception (a table) ends at 420"]
+            reported(path, &lines(430), &[exception(path, 420)]),
+            ["xtask/src/y.rs: 430 lines without tests; the limit of its exception (a table) is 420"]
         );
         assert_eq!(
-            told(path, &lines(400), &[exception(path, 420)]),
-            ["xtask/src/y.rs: 400 lines without tests; it needs its exception no longer"]
+            reported(path, &lines(400), &[exception(path, 420)]),
+            ["xtask/src/y.rs: 400 lines without tests; its exception is no longer needed"]
         );
-        assert_eq!(told(path, "", &[exception("xtask/src/z.rs", 420)]).len(), 1);
+        assert_eq!(reported(path, "", &[exception("xtask/src/z.rs", 420)]).len(), 1);
     }
 }

@@ -1,14 +1,14 @@
-//! A Rust file in three readings: as written, as code alone, and as the code that ships.
+//! A Rust file in three forms: the text, the code without comments and literals, and the code without tests.
 
 use std::ops::Range;
 
-/// The three readings have the same length and the same line breaks, so that an offset means the same place in each.
+/// The three forms have the same length and line breaks, so that an offset is valid in each.
 pub(super) struct Source {
     pub(super) path: String,
     pub(super) text: String,
-    /// Blanks where comments and literals are.
+    /// Comments and literals are replaced by blanks.
     pub(super) code: String,
-    /// Blanks where tests are, too.
+    /// Tests are replaced by blanks as well.
     pub(super) shipped: String,
     /// Lines that do not belong to tests.
     pub(super) lines: usize,
@@ -38,7 +38,7 @@ pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-/// Where `word` stands in `code` and is not the end of a longer word.
+/// The offsets of `word` in `code` where it is not the end of a longer word.
 pub(super) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(|at| !code[..*at].ends_with(is_word))
 }
@@ -57,7 +57,7 @@ pub(super) fn item_length(code: &str) -> usize {
             _ => {}
         }
         if depth == 0 && matches!(c, ';' | '}') {
-            // `use a::{b, c};` ends behind its braces.
+            // `use a::{b, c};` ends after its braces.
             return at + 1 + usize::from(code[at + 1..].starts_with(';'));
         }
     }
@@ -84,7 +84,7 @@ fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     while let Some(next) = text[code.len()..].chars().next() {
         let rest = &text[code.len()..];
-        match silent_length(rest, code.ends_with(is_word)) {
+        match blank_length(rest, code.ends_with(is_word)) {
             0 => code.push(next),
             length => code.push_str(&blanks(&rest[..length])),
         }
@@ -92,8 +92,8 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// How many bytes of comment or literal `text` begins with.
-fn silent_length(text: &str, in_word: bool) -> usize {
+/// The length of the comment or literal at the start of `text`; 0 if there is none.
+fn blank_length(text: &str, in_word: bool) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());
     }
@@ -149,7 +149,7 @@ fn quoted_length(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// `r"…"`, `br#"…"#` and the like; 0 for a word that only begins like one.
+/// The length of a raw string such as `r"…"` or `br#"…"#`; 0 if there is none.
 fn raw_length(text: &str) -> usize {
     let Some(body) = ["r", "br", "cr"].iter().find_map(|prefix| text.strip_prefix(prefix)) else { return 0 };
     let hashes = body.len() - body.trim_start_matches('#').len();
@@ -159,7 +159,7 @@ fn raw_length(text: &str) -> usize {
     inside.find(&end).map_or(text.len(), |at| opening + at + end.len())
 }
 
-/// As many bytes of nothing, on as many lines.
+/// Blanks of the same length, with the same line breaks.
 fn blanks(text: &str) -> String {
     text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
 }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_literals_are_no_code() {
+    fn comments_and_literals_are_blanked() {
         let cases = [
             ("a // b\nc", "a     \nc"),
             ("a /* b /* c */ d */ e", "a                   e"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_need_does_not_ship() {
+    fn test_items_are_blanked_and_not_counted() {
         let text = "fn a() {}\n#[cfg(test)]\nuse b::{C, D};\nfn e() {}\n#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n";
         let source = Source::new("crates/x/src/y.rs", text);
         let left: Vec<&str> = source.shipped.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_a_line_that_an_editor_can_open() {
+    fn place_is_path_and_line() {
         let source = Source::new("a.rs", "//! x\nfn a() {}\nfn b() {}\n");
         assert_eq!(source.place(source.text.find("fn b").unwrap()), "a.rs:3");
     }

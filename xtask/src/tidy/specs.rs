@@ -1,4 +1,4 @@
-//! Every scenario of `docs/src/spec.md` has a test that carries its id, and every id that a test carries is in the page.
+//! Every scenario of `docs/src/spec.md` has a test with its id, and every id of a test is in the page.
 
 use super::{Problem, Source, source::words};
 use crate::book::spec::{self, Entry};
@@ -9,7 +9,7 @@ pub(super) struct SpecTest {
     place: String,
 }
 
-/// All of them, in the order of the files.
+/// All tests with an id, in the order of the files.
 pub(super) fn tests(sources: &[Source]) -> Vec<SpecTest> {
     sources.iter().flat_map(tests_of).collect()
 }
@@ -21,7 +21,7 @@ fn tests_of(source: &Source) -> Vec<SpecTest> {
     found.map(|at| SpecTest { name: name(at), place: source.place(at) }).collect()
 }
 
-/// Whether `before` a function stands an attribute such as `#[test]` or `#[tokio::test(…)]`.
+/// Whether `before`, the code before a function, ends with an attribute such as `#[test]` or `#[tokio::test(…)]`.
 fn is_test(before: &str) -> bool {
     let own = before.rfind([';', '}', '{']).map_or(before, |end| &before[end..]);
     own.contains("test]") || own.contains("test(")
@@ -34,21 +34,21 @@ pub(super) fn check(page: &str, tests: &[SpecTest]) -> Vec<Problem> {
     for test in tests {
         let ids = spec::ids(&test.name);
         let what = match ids.iter().find(|id| !is_known(id)) {
-            Some(id) => format!("`{}` carries the id {id}, which {} does not have", test.name, spec::PAGE),
-            None if ids.is_empty() => format!("`{}` carries no id of {}", test.name, spec::PAGE),
+            Some(id) => format!("`{}` has the id {id}, which is not in {}", test.name, spec::PAGE),
+            None if ids.is_empty() => format!("`{}` has no id of {}", test.name, spec::PAGE),
             None => continue,
         };
         problems.push(Problem::new(&test.place, what));
     }
-    let carried: Vec<String> = tests.iter().flat_map(|test| spec::ids(&test.name)).collect();
+    let tested: Vec<String> = tests.iter().flat_map(|test| spec::ids(&test.name)).collect();
     for Entry { id, line, .. } in
-        entries.iter().filter(|entry| entry.is_scenario && !carried.contains(&entry.id))
+        entries.iter().filter(|entry| entry.is_scenario && !tested.contains(&entry.id))
     {
-        let what = format!("no test proves it; a test named `spec_{id}_…` would");
+        let what = format!("the scenario has no test; name one `spec_{id}_…`");
         problems.push(Problem::new(format!("{}:{line}", spec::PAGE), what));
     }
     if entries.is_empty() {
-        problems.push(Problem::new(spec::PAGE, "there is no scenario in it"));
+        problems.push(Problem::new(spec::PAGE, "the page has no scenarios"));
     }
     problems
 }
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_scenario_without_a_test_is_reported() {
         let reported = reported("#[test]\nfn spec_a1_x() {}\n");
-        assert_eq!(reported, ["docs/src/spec.md:5: no test proves it; a test named `spec_a2_…` would"]);
+        assert_eq!(reported, ["docs/src/spec.md:5: the scenario has no test; name one `spec_a2_…`"]);
     }
 
     #[test]
@@ -77,14 +77,14 @@ mod tests {
         );
         assert_eq!(
             reported[0],
-            "crates/x/tests/y.rs:4: `spec_b1_y` carries the id b1, which docs/src/spec.md does not have"
+            "crates/x/tests/y.rs:4: `spec_b1_y` has the id b1, which is not in docs/src/spec.md"
         );
-        assert_eq!(reported[1], "crates/x/tests/y.rs:6: `spec_anything` carries no id of docs/src/spec.md");
+        assert_eq!(reported[1], "crates/x/tests/y.rs:6: `spec_anything` has no id of docs/src/spec.md");
         assert_eq!(reported.len(), 2);
     }
 
     #[test]
-    fn only_a_test_function_proves_a_scenario() {
+    fn only_test_functions_count_for_a_scenario() {
         let helper = "#[test]\nfn other() {}\nfn spec_a1_helper() {}\n// #[test] fn spec_a2_comment() {}\n";
         assert_eq!(reported(helper).len(), 2);
         let both = "#[tokio::test]\nasync fn spec_a1_x() {}\nproptest! {\n    #[test]\n    fn spec_a2_x(a in 0..1) {}\n}\n";

@@ -57,7 +57,7 @@ enum Attempt {
         detail: String,
     },
     /// The connection failed, or no server listens.
-    Cut,
+    Unreachable,
 }
 
 pub(super) struct Client<'a> {
@@ -122,8 +122,8 @@ impl<'a> Client<'a> {
             SessionChoice::Shared(number) => self.stage.round.session(&format!("shared{number}")),
         };
         match delivery {
-            Delivery::Stream => drop(self.converse(session, kind, Endpoint::Stream, is_keyed)),
-            Delivery::Wait => drop(self.converse(session, kind, Endpoint::Wait, is_keyed)),
+            Delivery::Stream => drop(self.send_and_read(session, kind, Endpoint::Stream, is_keyed)),
+            Delivery::Wait => drop(self.send_and_read(session, kind, Endpoint::Wait, is_keyed)),
             Delivery::Leave => drop(self.accept(session, kind, Endpoint::Begin, true)),
             Delivery::Begin => {
                 if let Some((session, run, _)) = self.accept(session, kind, Endpoint::Begin, is_keyed) {
@@ -146,7 +146,13 @@ impl<'a> Client<'a> {
     }
 
     /// Sends a message and reads its run to the end.
-    fn converse(&mut self, session: String, kind: Kind, endpoint: Endpoint, is_keyed: bool) -> Option<()> {
+    fn send_and_read(
+        &mut self,
+        session: String,
+        kind: Kind,
+        endpoint: Endpoint,
+        is_keyed: bool,
+    ) -> Option<()> {
         let (session, run, (answer, target)) = self.accept(session, kind, endpoint, is_keyed)?;
         let mut reading = Reading::new(&session, &run);
         if endpoint == Endpoint::Wait {
@@ -158,8 +164,8 @@ impl<'a> Client<'a> {
         Some(())
     }
 
-    /// Sends a message until it is acknowledged, or once if it has no key. Answers with its session, its run, and the rest of
-    /// the answer.
+    /// Sends a message until it is acknowledged, or once if it has no key. Returns its session, its run, and the rest of
+    /// the response.
     fn accept(
         &mut self,
         session: String,
@@ -205,7 +211,7 @@ impl<'a> Client<'a> {
                         return None;
                     }
                 }
-                Attempt::Cut => {}
+                Attempt::Unreachable => {}
             }
             outgoing.key.as_ref().filter(|_| !self.stage.is_abandoned())?;
             if Instant::now() > deadline {
@@ -241,7 +247,7 @@ impl<'a> Client<'a> {
 
     fn attempt(&mut self, outgoing: &Outgoing) -> Attempt {
         let Outgoing { session, text, key, endpoint } = outgoing;
-        let Some(target) = self.stage.target(&mut self.random) else { return Attempt::Cut };
+        let Some(target) = self.stage.target(&mut self.random) else { return Attempt::Unreachable };
         let mut body = message_body(text);
         // Both streaming endpoints accept a repetition of the same request. `/run` does not stream: its request is another one.
         let endpoint = match endpoint {
@@ -250,7 +256,7 @@ impl<'a> Client<'a> {
             Endpoint::Stream => Endpoint::Stream,
             Endpoint::Wait => Endpoint::Wait,
         };
-        let (path, patience, expected) = match endpoint {
+        let (path, timeout, expected) = match endpoint {
             Endpoint::Begin => (format!("{}/runs", session_path(session)), READ, 202),
             Endpoint::Stream => ("/run_sse".to_owned(), READ, 200),
             Endpoint::Wait => ("/run".to_owned(), READ_ALL, 200),
@@ -262,8 +268,8 @@ impl<'a> Client<'a> {
         }
         let headers: Vec<(&'static str, &str)> =
             key.iter().map(|key| ("idempotency-key", key.as_str())).collect();
-        let Ok(answer) = Request::post(&path, &body).with(&headers).send(target.address, patience) else {
-            return Attempt::Cut;
+        let Ok(answer) = Request::post(&path, &body).with(&headers).send(target.address, timeout) else {
+            return Attempt::Unreachable;
         };
         if answer.status != expected {
             let status = answer.status;
@@ -291,7 +297,7 @@ impl<'a> Client<'a> {
         let outgoing = Outgoing { text: format!("{} otherwise", outgoing.text), ..outgoing };
         let begun = self.stage.now();
         let problem = match self.attempt(&outgoing) {
-            Attempt::Cut | Attempt::Refused { status: 422, .. } => return,
+            Attempt::Unreachable | Attempt::Refused { status: 422, .. } => return,
             Attempt::Refused { status: 500 | 503 | 507, .. } if self.stage.had_faults_since(begun) => return,
             Attempt::Refused { status, detail } => format!("is answered {status} {detail}"),
             Attempt::Accepted { run, .. } => format!("is accepted as run {run}"),

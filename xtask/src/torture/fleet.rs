@@ -4,7 +4,7 @@
 use super::{
     drill::Drill,
     journal::{ServerName, Window},
-    plan::{Death, FaultPeriod, Life},
+    plan::{FaultPeriod, KillTime, ServerPlan},
     stage::{Stage, Target, count},
 };
 use crate::{
@@ -46,7 +46,7 @@ enum State {
 pub(super) struct Slot {
     name: ServerName,
     state: State,
-    life: Life,
+    plan: ServerPlan,
     /// A drill relies on the server: it is not killed.
     pub(super) is_spared: bool,
 }
@@ -63,18 +63,18 @@ impl Slot {
         if self.is_spared {
             return false;
         }
-        match (&self.state, self.life.death) {
-            (State::Down { .. }, _) | (State::Starting { .. }, Death::InWork(_)) => false,
-            (State::Starting { begun, .. }, Death::InStart(after)) => begun.elapsed() >= after,
-            (State::Up { .. }, Death::InStart(_)) => true,
-            (State::Up { since, .. }, Death::InWork(after)) => since.elapsed() >= after,
+        match (&self.state, self.plan.kill) {
+            (State::Down { .. }, _) | (State::Starting { .. }, KillTime::DuringWork(_)) => false,
+            (State::Starting { begun, .. }, KillTime::DuringStart(after)) => begun.elapsed() >= after,
+            (State::Up { .. }, KillTime::DuringStart(_)) => true,
+            (State::Up { since, .. }, KillTime::DuringWork(after)) => since.elapsed() >= after,
         }
     }
 
     /// Allows the server to be killed again, after this time.
     pub(super) fn spare_for(&mut self, time: Duration) {
         self.is_spared = false;
-        self.life.death = Death::InWork(time);
+        self.plan.kill = KillTime::DuringWork(time);
         if let State::Up { since, .. } = &mut self.state {
             *since = Instant::now();
         }
@@ -84,7 +84,7 @@ impl Slot {
 pub(super) struct Fleet<'a> {
     pub(super) stage: &'a Stage<'a>,
     pub(super) slots: Vec<Slot>,
-    lives: Random,
+    plans: Random,
     faults: Random,
     faults_until: Instant,
     control: Option<&'a Control>,
@@ -93,16 +93,16 @@ pub(super) struct Fleet<'a> {
 
 impl<'a> Fleet<'a> {
     pub(super) fn new(stage: &'a Stage<'a>, control: Option<&'a Control>) -> Self {
-        let mut lives = stage.round.random("lives");
+        let mut plans = stage.round.random("lives");
         let slots = (0..SERVERS).map(|slot| Slot {
             name: ServerName { slot, spawn: 0 },
             state: State::Down { until: Instant::now() },
-            life: Life::random(&mut lives),
+            plan: ServerPlan::random(&mut plans),
             is_spared: false,
         });
         let (slots, faults) = (slots.collect(), stage.round.random("faults"));
         let faults_until = Instant::now() + Duration::from_secs(1);
-        Self { stage, slots, lives, faults, faults_until, control, drill: Drill::new() }
+        Self { stage, slots, plans, faults, faults_until, control, drill: Drill::new() }
     }
 
     /// Kills servers until the round ends, waits for the clients, and kills the rest.
@@ -143,7 +143,7 @@ impl<'a> Fleet<'a> {
     fn kill_due_servers(&mut self) {
         let due: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].is_due()).collect();
         for slot in due {
-            let kills_all = self.slots[slot].life.kills_all && !self.drill.is_active();
+            let kills_all = self.slots[slot].plan.kills_all && !self.drill.is_active();
             self.kill(slot);
             if kills_all {
                 for other in 0..self.slots.len() {
@@ -155,9 +155,9 @@ impl<'a> Fleet<'a> {
 
     /// Sends SIGKILL, unless the server is down.
     fn kill(&mut self, slot: usize) {
-        let life = Life::random(&mut self.lives);
+        let plan = ServerPlan::random(&mut self.plans);
         let slot = &mut self.slots[slot];
-        let pause = mem::replace(&mut slot.life, life).pause;
+        let pause = mem::replace(&mut slot.plan, plan).pause;
         let down = State::Down { until: Instant::now() + pause };
         match mem::replace(&mut slot.state, down) {
             State::Down { until } => slot.state = State::Down { until },

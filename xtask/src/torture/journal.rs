@@ -46,6 +46,9 @@ pub(super) struct Reading {
     pub(super) error: Option<String>,
 }
 
+/// The process in the ids of partial events that came without an id.
+const UNKNOWN_PROCESS: &str = "unknown";
+
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) id: EventId,
@@ -83,6 +86,17 @@ pub(super) fn text(event: &Value) -> String {
 impl Reading {
     pub(super) fn new(session: &str, run: &str) -> Self {
         Self { session: session.to_owned(), run: run.to_owned(), ..Self::default() }
+    }
+
+    /// The id of the next event of `/run_sse`, which sends none. A server that continues the reading does not know the process and
+    /// sends the partial events after the last stored one again, as after a restart.
+    pub(super) fn next_id(&self, event: &Value) -> EventId {
+        let last = self.seen.last().map_or(EventId::stored(0), |seen| seen.id.clone());
+        if event["partial"] != true {
+            return EventId::stored(last.stored + 1);
+        }
+        let number = last.partial.map_or(1, |(_, number)| number + 1);
+        EventId { stored: last.stored, partial: Some((UNKNOWN_PROCESS.to_owned(), number)) }
     }
 
     /// The id of the last event, for `Last-Event-ID`.
@@ -213,6 +227,20 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_without_ids_are_numbered_as_the_server_would() {
+        let mut reading = Reading::new("s", "r");
+        let (partial, whole) = (json!({"id": "e", "partial": true}), json!({"id": "e"}));
+        let mut last_ids = Vec::new();
+        for event in [&partial, &partial, &whole, &partial, &whole, &whole] {
+            let id = reading.next_id(event);
+            let (at, server) = (Moment::default(), ServerName { slot: 0, spawn: 0 });
+            reading.seen.push(Seen { id, body: EventBody::of(event.clone()), at, server });
+            last_ids.push(reading.last_id().unwrap());
+        }
+        assert_eq!(last_ids, ["0-unknown-1", "0-unknown-2", "1", "1-unknown-1", "2", "3"]);
+    }
 
     #[test]
     fn a_partial_event_is_recorded_as_its_text() {

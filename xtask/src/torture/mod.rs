@@ -56,11 +56,10 @@ use truth::Truth;
 const USAGE: &str = "\
 cargo xtask torture [--minutes N] [--kills K] [--seed S]
 
-Kills `lango serve` with SIGKILL over and over while clients send messages, and verifies that nothing that was acknowledged is
-lost. Once in every 100 kills it stops a server (SIGSTOP) in several situations at once and continues it after another server
-has taken its runs over. Ends after N minutes or K kills, whichever comes first; without either, after 60 kills. The same seed
-sends the same messages and plans the same kills. If there is a violation, the exit code is 1 and a directory has the
-evidence.";
+Kills `lango serve` with SIGKILL repeatedly while clients send messages, and verifies that nothing acknowledged is lost. Once in
+every 100 kills it stops a server (SIGSTOP) in several situations at once and continues it after another server has taken its
+runs over. Ends after N minutes or K kills, whichever comes first; without either, after 60 kills. The same seed sends the same
+messages and plans the same kills. On a violation, exits with code 1 and keeps a directory with the evidence.";
 
 const CLIENTS: u64 = 12;
 const TERMINALS: u64 = 1;
@@ -242,13 +241,16 @@ for path in sys.argv[1:]:
     verdict = sqlite3.connect(path).execute('PRAGMA integrity_check').fetchone()[0]
     if verdict != 'ok': print(path + ' is damaged: ' + verdict)
 ";
-    let Ok(said) = Command::new("python3").args(["-c", check]).args(databases).output() else {
+    let Ok(output) = Command::new("python3").args(["-c", check]).args(databases).output() else {
         return Vec::new();
     };
-    if !said.status.success() {
-        return vec![format!("the integrity check failed: {}", String::from_utf8_lossy(&said.stderr).trim())];
+    if !output.status.success() {
+        return vec![format!(
+            "the integrity check failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )];
     }
-    String::from_utf8_lossy(&said.stdout).lines().map(str::to_owned).collect()
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
 fn keep_evidence(root: &Path, record: &Record, truth: &Truth, violations: &[String]) -> Result<()> {
@@ -269,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_an_end_there_are_sixty_kills() {
+    fn options_default_to_sixty_kills() {
         let default = options(&[]).unwrap().unwrap();
         assert_eq!(default, Options { minutes: None, kills: Some(60), seed: 1 });
         let given = options(&["--minutes", "2", "--seed", "7"]).unwrap().unwrap();
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_without_a_stop_in_every_situation_is_a_violation() {
+    fn test_without_a_stop_in_every_situation_has_a_violation() {
         let tally = Tally::default();
         assert_eq!(missing_stops(&tally), Vec::<String>::new());
         tally.kills.store(DRILLED, Ordering::Relaxed);
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_are_wrong_are_refused() {
+    fn invalid_options_are_refused() {
         for wrong in [&["--kills"][..], &["--kills", "many"], &["--hours", "1"]] {
             assert!(options(wrong).is_err(), "{wrong:?}");
         }

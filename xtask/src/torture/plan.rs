@@ -22,13 +22,13 @@ pub(super) enum Delivery {
     Stream,
     /// `POST …/runs`, and reads the run's events.
     Begin,
-    /// `POST …/runs`, and goes on.
+    /// `POST …/runs`, without reading the run.
     Leave,
     /// `POST /run`.
     Wait,
     /// Some `POST …/runs` one after the other: all but the first are queued.
     Burst(u64),
-    /// `POST …/runs`, and cancels the run after so many milliseconds.
+    /// `POST …/runs`, and cancels the run after this many milliseconds.
     Cancel(u64),
 }
 
@@ -87,32 +87,32 @@ impl Iterator for Actions {
 
 /// When a server is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Death {
-    /// So long after its process was started, before it listens or shortly after.
-    InStart(Duration),
-    /// So long after it began to listen.
-    InWork(Duration),
+pub(super) enum KillTime {
+    /// This long after its process was started, before it listens or shortly after.
+    DuringStart(Duration),
+    /// This long after it began to listen.
+    DuringWork(Duration),
 }
 
-/// The life of one server process.
+/// The plan of one server process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
-    pub(super) death: Death,
+pub(super) struct ServerPlan {
+    pub(super) kill: KillTime,
     /// All servers are killed with it: none survives to take its runs over.
     pub(super) kills_all: bool,
     /// Between the kill and the next start in the same slot.
     pub(super) pause: Duration,
 }
 
-impl Life {
+impl ServerPlan {
     pub(super) fn random(random: &mut Random) -> Self {
         let millis = Duration::from_millis;
-        let death = match random.below(100) {
-            0..20 => Death::InStart(Duration::from_micros(random.below(25_000))),
-            20..75 => Death::InWork(millis(random.between(20, 900))),
-            _ => Death::InWork(millis(random.between(900, 4_000))),
+        let kill = match random.below(100) {
+            0..20 => KillTime::DuringStart(Duration::from_micros(random.below(25_000))),
+            20..75 => KillTime::DuringWork(millis(random.between(20, 900))),
+            _ => KillTime::DuringWork(millis(random.between(900, 4_000))),
         };
-        Self { death, kills_all: random.chance(80), pause: millis(random.below(250)) }
+        Self { kill, kills_all: random.chance(80), pause: millis(random.below(250)) }
     }
 }
 
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_a_plan_and_each_client_has_its_own() {
+    fn same_seed_gives_the_same_plan_and_each_client_its_own() {
         assert_eq!(actions(1, 0), actions(1, 0));
         assert_ne!(actions(1, 0), actions(1, 1));
         assert_ne!(actions(1, 0), actions(2, 0));
     }
 
     #[test]
-    fn every_way_to_send_is_planned_and_bursts_and_cancelled_runs_have_keys() {
+    fn all_ways_to_send_are_planned_and_bursts_and_cancelled_runs_have_keys() {
         let actions = actions(3, 0);
         let sends: Vec<(Delivery, bool)> = actions
             .iter()
@@ -188,16 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn servers_die_while_they_start_while_they_work_and_all_at_once() {
+    fn servers_are_killed_during_start_during_work_and_all_at_once() {
         let mut random = Random::new(1);
-        let lives: Vec<Life> = (0..1_000).map(|_| Life::random(&mut random)).collect();
-        assert!(lives.iter().any(|life| matches!(life.death, Death::InStart(_))));
-        assert!(lives.iter().any(|life| matches!(life.death, Death::InWork(_))));
-        assert!(lives.iter().any(|life| life.kills_all));
+        let plans: Vec<ServerPlan> = (0..1_000).map(|_| ServerPlan::random(&mut random)).collect();
+        assert!(plans.iter().any(|plan| matches!(plan.kill, KillTime::DuringStart(_))));
+        assert!(plans.iter().any(|plan| matches!(plan.kill, KillTime::DuringWork(_))));
+        assert!(plans.iter().any(|plan| plan.kills_all));
     }
 
     #[test]
-    fn no_failure_lasts_as_long_as_a_commit_is_retried() {
+    fn sync_failures_are_shorter_than_the_commit_retries() {
         let mut random = Random::new(1);
         for _ in 0..1_000 {
             let period = FaultPeriod::random(&mut random);

@@ -80,11 +80,13 @@ impl Client<'_> {
                 reading.is_complete = true;
                 return Ok(());
             };
-            match event.id.as_deref().and_then(EventId::parse) {
-                Some(id) => self.see(reading, id, event.data, target),
-                // The line that reports the failure of a run has no id.
-                None => reading.error = Some(event.data.to_string()),
+            if event.data.get("error").is_some() {
+                reading.error = Some(event.data.to_string());
+                continue;
             }
+            let id = event.id.as_deref().and_then(EventId::parse);
+            let id = id.unwrap_or_else(|| reading.next_id(&event.data));
+            self.see(reading, id, event.data, target);
         }
         Ok(())
     }

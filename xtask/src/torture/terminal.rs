@@ -1,4 +1,4 @@
-//! The terminal: `lango run` on the database that the servers use, in sessions that they use, and killed now and then.
+//! The terminal: `lango run` on the database and in the sessions of the servers, killed at random.
 
 use super::{
     journal::{Message, Printed},
@@ -17,8 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A terminal waits for its turn behind all that is queued.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// The longest time that a terminal waits for its turn behind queued runs, and for its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(3);
 
 pub(super) struct Terminal<'a> {
     stage: &'a Stage<'a>,
@@ -35,7 +35,7 @@ impl<'a> Terminal<'a> {
 
     pub(super) fn run(mut self) {
         while !self.stage.is_closing() {
-            if let Err(error) = self.talk() {
+            if let Err(error) = self.send_message() {
                 self.stage.journal.problem(format!("terminal {}: {error}", self.name));
             }
             thread::sleep(Duration::from_millis(self.random.below(400)));
@@ -46,8 +46,8 @@ impl<'a> Terminal<'a> {
         self.stage.machine.root().join(format!("{}.{name}", self.name))
     }
 
-    /// Sends one message and waits for the answer, unless it is killed before.
-    fn talk(&mut self) -> Result<()> {
+    /// Runs one message to its end, or kills the process before.
+    fn send_message(&mut self) -> Result<()> {
         let shared = self.random.below(SHARED_SESSIONS + 1);
         let session = if shared == SHARED_SESSIONS {
             self.name.clone()
@@ -56,15 +56,16 @@ impl<'a> Terminal<'a> {
         };
         let (kind, token) = (Kind::random(&mut self.random), format!("{}-{}", self.name, self.serial));
         self.serial += 1;
-        let dies_after = self.random.chance(350).then(|| Duration::from_millis(self.random.between(0, 700)));
+        let killed_after =
+            self.random.chance(350).then(|| Duration::from_millis(self.random.between(0, 700)));
         let text = kind.message(&token);
         let mut command = self.stage.machine.command(["run", "--json", "--session", &session, &text]);
         command.stdout(File::create(self.file("out"))?).stderr(File::create(self.file("err"))?);
         let first_sent = self.stage.now();
         let process = Process::new(command.spawn()?);
-        let is_done = self.wait(process, dies_after)?;
+        let is_done = self.wait(process, killed_after)?;
         let printed = events(&fs::read_to_string(self.file("out"))?);
-        // The model is asked after the message was stored.
+        // The model is called after the message is stored.
         let is_accepted = is_done == Some(true) || !printed.is_empty();
         if is_accepted {
             count(&self.stage.tally.messages);
@@ -92,20 +93,20 @@ impl<'a> Terminal<'a> {
         Ok(())
     }
 
-    /// Whether it ended well; `None` if it was killed.
-    fn wait(&mut self, mut process: Process, dies_after: Option<Duration>) -> Result<Option<bool>> {
+    /// Whether it exited with success; `None` if it was killed.
+    fn wait(&mut self, mut process: Process, killed_after: Option<Duration>) -> Result<Option<bool>> {
         let begun = Instant::now();
         loop {
             if let Some(status) = process.has_ended()? {
                 return Ok(Some(status.success()));
             }
             let is_due =
-                dies_after.is_some_and(|after| begun.elapsed() >= after) || self.stage.is_abandoned();
-            if is_due || begun.elapsed() > PATIENCE {
+                killed_after.is_some_and(|after| begun.elapsed() >= after) || self.stage.is_abandoned();
+            if is_due || begun.elapsed() > ANSWER_TIMEOUT {
                 process.kill();
                 count(&self.stage.tally.kills);
                 if !is_due {
-                    let (name, seconds) = (&self.name, PATIENCE.as_secs());
+                    let (name, seconds) = (&self.name, ANSWER_TIMEOUT.as_secs());
                     self.stage.journal.problem(format!("terminal {name} has no answer after {seconds} s"));
                 }
                 return Ok(None);
@@ -115,7 +116,7 @@ impl<'a> Terminal<'a> {
     }
 }
 
-/// Whole lines only: the last one may have been cut off.
+/// Parses complete lines only: the last line may be truncated.
 fn events(printed: &str) -> Vec<Value> {
     let whole = printed.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     whole.filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -127,7 +128,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_line_that_was_cut_off_is_no_event() {
+    fn truncated_line_is_not_an_event() {
         assert_eq!(events("{\"a\":1}\n{\"b\":2}"), [json!({"a": 1})]);
         assert_eq!(events(""), Vec::<Value>::new());
     }

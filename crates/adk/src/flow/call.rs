@@ -57,7 +57,7 @@ enum CallOutcome {
 /// Runs all calls concurrently. A tool that fails, panics or times out yields an error response; its siblings are not
 /// affected.
 pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<CallTask<'_>>) -> StepResults {
-    let outcomes = join_all(tasks.iter().map(run_traced)).await;
+    let outcomes = join_all(tasks.iter().map(|task| run_traced(tree, task))).await;
     let mut results = StepResults::default();
     for (task, outcome) in tasks.iter().zip(outcomes) {
         results.actions.merge(task.context.take_actions());
@@ -73,9 +73,9 @@ pub(crate) async fn run(tree: &AgentTree, events: &[Arc<Event>], tasks: Vec<Call
     results
 }
 
-async fn run_traced(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
+async fn run_traced(tree: &AgentTree, task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
     let mut span = spans::start_tool(task);
-    let outcome = run_one(task).await;
+    let outcome = run_one(tree, task).await;
     match &outcome {
         Ok(CallOutcome::Response(value) | CallOutcome::Placeholder(value)) => {
             span.set_content("gen_ai.tool.call.result", || value.clone());
@@ -86,7 +86,7 @@ async fn run_traced(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
     outcome
 }
 
-async fn run_one(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
+async fn run_one(tree: &AgentTree, task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
     if let Some(raw) = task.call.part.call().and_then(FunctionCall::malformed_args) {
         return Err(ToolError::NotJson(truncate(raw)));
     }
@@ -99,7 +99,7 @@ async fn run_one(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
             validate(&compiled.schema, &args)?;
             Arc::clone(&compiled.tool)
         }
-        None => find_in_toolsets(task, &call.name, &args).await?,
+        None => find_in_toolsets(tree, task, call).await?,
     };
     if task.context.confirmation.as_ref().is_some_and(|answer| !answer.confirmed) {
         return Ok(CallOutcome::Response(json!({"error": REJECTED_CALL})));
@@ -127,18 +127,21 @@ async fn run_one(task: &CallTask<'_>) -> Result<CallOutcome, ToolError> {
 
 /// Looks up a tool in the agent's toolsets.
 async fn find_in_toolsets(
+    tree: &AgentTree,
     task: &CallTask<'_>,
-    name: &str,
-    args: &Map<String, Value>,
+    call: &FunctionCall,
 ) -> Result<Arc<dyn Tool>, ToolError> {
     let all = task.node.all_tools(&task.context.cancel).await.ok_or(ToolError::Interrupted)?;
-    let Some(tool) = all.iter().find(|tool| tool.declaration().name == name) else {
-        let known: Vec<&str> = all.iter().map(|tool| tool.declaration().name.as_str()).collect();
-        return Err(ToolError::Unknown { name: name.to_owned(), known: known.join(", ") });
+    let Some(tool) = all.iter().find(|tool| tool.declaration().name == call.name) else {
+        // In the order of ADK.
+        let transfer = (!tree.targets(task.node).is_empty()).then_some(transfer::TRANSFER);
+        let tools = all.iter().map(|tool| tool.declaration().name.as_str());
+        let known: Vec<&str> = transfer.into_iter().chain(tools).collect();
+        return Err(ToolError::Unknown { name: call.name.clone(), known: known.join(", ") });
     };
     // A tool with an invalid schema must validate its arguments itself.
     if let Ok(schema) = jsonschema::validator_for(&tool.declaration().parameters_json_schema) {
-        validate(&schema, args)?;
+        validate(&schema, &call.args.clone().unwrap_or_default())?;
     }
     Ok(Arc::clone(tool))
 }

@@ -1,4 +1,5 @@
-//! Settling: appends responses for open calls and open questions before a new message. The log is never rewritten.
+//! Settling: appends responses for open calls (dangling tool calls, which a crash left without a result) and for open questions
+//! before a new message. The log is never rewritten.
 
 use crate::{
     content::{Content, FunctionResponse, Part},

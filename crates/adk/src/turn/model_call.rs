@@ -1,4 +1,5 @@
-//! Model calls: the request, the streamed answer, and the event of the answer.
+//! Model calls: the request, the streamed answer, and the event of the answer. The partial answer is saved as a draft while it
+//! is streamed.
 
 use super::{Turn, annotate};
 use crate::{
@@ -10,17 +11,19 @@ use crate::{
     flow::{ids, request, spans},
     instruction,
     model::{LlmRequest, LlmResponse},
+    recipe::CallRecipe,
     runner::StreamingMode,
     session::{LogEntry, RunEnd, Session, SessionService, TurnService},
 };
 use failpoint::Point;
 use futures::StreamExt;
+use lock::LockExt;
 use serde_json::Value;
 use std::{
     collections::HashMap,
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 use tokio::sync::Notify;
 
@@ -32,6 +35,8 @@ const SAVE_INTERVAL: Duration = Duration::from_millis(500);
 struct StreamedText {
     buffer: Mutex<TextBuffer>,
     grew: Notify,
+    /// When the first piece arrived.
+    first_piece: OnceLock<Instant>,
 }
 
 #[derive(Default)]
@@ -45,6 +50,7 @@ impl StreamedText {
     /// Appends text that is emitted right after this. Pending for ever once a flush is requested.
     async fn push(&self, content: Option<&Content>, flush: &DraftFlush) {
         let Some(content) = content else { return };
+        self.first_piece.get_or_init(Instant::now);
         let unsaved = flush.admit().await;
         let mut buffer = self.buffer();
         buffer.draft.push(content);
@@ -53,7 +59,7 @@ impl StreamedText {
     }
 
     fn buffer(&self) -> MutexGuard<'_, TextBuffer> {
-        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.buffer.locked()
     }
 
     fn into_buffer(self) -> TextBuffer {
@@ -82,12 +88,12 @@ impl<S: TurnService> Turn<'_, S> {
         self.again = false;
         let frame = self.event_by(node);
         let text = StreamedText::default();
-        let answer = self.call_model(node, &frame, &text).await;
+        let (recipe, answer) = self.call_model(node, &frame, &text).await;
         // Held until the answer's event is committed, so that a flush waits for that commit.
         let TextBuffer { draft, unsaved: _unsaved } = text.into_buffer();
         match answer {
-            Ok(response) => self.record_answer(node, frame, response, draft).await,
-            Err(error) => self.interrupt(frame, draft, error).await,
+            Ok(response) => self.record_answer(node, frame, (response, recipe), draft).await,
+            Err(error) => self.interrupt(frame, draft, error, recipe).await,
         }
     }
 
@@ -95,7 +101,7 @@ impl<S: TurnService> Turn<'_, S> {
         &mut self,
         node: &Node,
         mut frame: Event,
-        response: LlmResponse,
+        (response, recipe): (LlmResponse, Option<Box<CallRecipe>>),
         draft: AnswerDraft,
     ) -> Result<(), RunError> {
         self.recall_same_ids(&response).await?;
@@ -110,14 +116,20 @@ impl<S: TurnService> Turn<'_, S> {
         }
         let event = self.finish(node, frame, response);
         self.meter.add_usage(&event);
-        entries.push(event.into());
+        entries.push(LogEntry::from(event).with_recipe(recipe));
         Ok(self.record_all(entries).await?)
     }
 
     /// Ends the run in the middle of an answer. Stores the emitted text before the error.
-    async fn interrupt(&mut self, frame: Event, draft: AnswerDraft, error: RunError) -> Result<(), RunError> {
+    async fn interrupt(
+        &mut self,
+        frame: Event,
+        draft: AnswerDraft,
+        error: RunError,
+        recipe: Option<Box<CallRecipe>>,
+    ) -> Result<(), RunError> {
         let Some(interrupted) = draft.into_event(self.interrupted_frame(&frame)) else {
-            return self.fail(Vec::new(), frame, error).await;
+            return self.fail(Vec::new(), frame, error, recipe).await;
         };
         let entry = if matches!(error, RunError::Cancelled) {
             LogEntry::ends(interrupted, RunEnd::Cancelled)
@@ -125,7 +137,7 @@ impl<S: TurnService> Turn<'_, S> {
             LogEntry::continues(interrupted)
         };
         // Clients replace the pieces of an answer by the event with the same id, so the error needs its own id.
-        self.fail(vec![entry], Event { id: mint_id(), ..frame }, error).await
+        self.fail(vec![entry.with_recipe(recipe)], Event { id: mint_id(), ..frame }, error, None).await
     }
 
     /// The event of an interrupted answer, without its content.
@@ -147,15 +159,44 @@ impl<S: TurnService> Turn<'_, S> {
         node: &Node,
         frame: &Event,
         text: &StreamedText,
-    ) -> Result<LlmResponse, RunError> {
+    ) -> (Option<Box<CallRecipe>>, Result<LlmResponse, RunError>) {
+        let request = match self.next_request(node).await {
+            Ok(request) => request,
+            Err(error) => return (None, Err(error)),
+        };
+        let mut recipe = Box::new(CallRecipe::new(&node.agent, &self.session, &request));
+        let mut answer = self.stream_answer(node, request, frame, text).await;
+        recipe.sent = match &mut answer {
+            Ok(response) => response.sent.take().map(|sent| *sent),
+            Err(RunError::Model(error)) => error.sent.take().map(|sent| *sent),
+            Err(_) => None,
+        };
+        (Some(recipe), answer)
+    }
+
+    /// Counts a model call and builds its request.
+    async fn next_request(&mut self, node: &Node) -> Result<LlmRequest, RunError> {
         self.meter.check_model_call(self.config.max_llm_calls)?;
-        let request = self.request_of(node).await?;
+        self.request_of(node).await
+    }
+
+    async fn stream_answer(
+        &mut self,
+        node: &Node,
+        request: LlmRequest,
+        frame: &Event,
+        text: &StreamedText,
+    ) -> Result<LlmResponse, RunError> {
         let mut span = spans::start_chat(&self.config.trace, node, &request, frame, self.session.key());
+        let started = Instant::now();
         let answer = tokio::select! {
             biased;
             answer = self.read_stream(node, request, frame, text) => answer,
             never = self.save_drafts(frame, text) => match never {},
         };
+        // An answer that was not streamed arrives as one piece.
+        let first = text.first_piece.get().copied().or_else(|| answer.is_ok().then(Instant::now));
+        span.set_first_token(first.map(|first| first.saturating_duration_since(started)));
         match &answer {
             Ok(response) => spans::record_response(&mut span, response),
             Err(error) => span.fail(&spans::error_type(error)),
@@ -169,11 +210,12 @@ impl<S: TurnService> Turn<'_, S> {
         mut entries: Vec<LogEntry>,
         frame: Event,
         error: RunError,
+        recipe: Option<Box<CallRecipe>>,
     ) -> Result<(), RunError> {
         if let Some(code) = error.code() {
             let (error_code, error_message) = (Some(code.to_owned()), Some(error.to_string()));
             let event = Event { error_code, error_message, timestamp: now(), ..frame };
-            entries.push(LogEntry::ends(event, RunEnd::Failed));
+            entries.push(LogEntry::ends(event, RunEnd::Failed).with_recipe(recipe));
         }
         if !entries.is_empty() {
             self.record_all(entries).await?;

@@ -46,7 +46,8 @@ impl<S: TurnService> Turn<'_, S> {
         let effect = if answers.fault.is_some() { RunEffect::Continues } else { RunEffect::ByLog };
         // The question and the responses of its step share a commit: no question is open while its run is running.
         let question = question.map(LogEntry::continues);
-        self.record_all(question.into_iter().chain([LogEntry { event, effect }]).collect()).await?;
+        self.record_all(question.into_iter().chain([LogEntry { event, effect, recipe: None }]).collect())
+            .await?;
         if self.cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
@@ -87,7 +88,7 @@ impl<S: TurnService> Turn<'_, S> {
         let mut event = self.event_by(node);
         event.branch = calls.first().and_then(|call| call.branch.clone());
         event.content = Some(Content::new("user", calls.iter().map(answer).collect()));
-        self.fail(vec![LogEntry::continues(event)], self.event_by(node), error).await
+        self.fail(vec![LogEntry::continues(event)], self.event_by(node), error, None).await
     }
 
     fn task<'c>(

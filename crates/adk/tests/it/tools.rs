@@ -277,6 +277,19 @@ async fn a_model_call_of_the_confirmation_name_is_an_unknown_tool() {
     assert_eq!((shown.len(), shown[2].responses().count()), (3, 1));
 }
 
+#[tokio::test]
+async fn a_message_with_a_function_call_is_refused_and_nothing_is_stored() {
+    let (model, root) = agent(vec![]);
+    let app = app(root).await;
+    let both: Part = serde_json::from_value(json!({"text": "hi", "functionCall": {"name": "f"}})).unwrap();
+    for part in [call("f", json!({})), both] {
+        let ran = app.send(vec![Part::text("hi"), part]).await;
+        assert!(ran.shown.is_empty());
+        assert_eq!(ran.error().to_string(), "User message cannot contain function calls.");
+    }
+    assert!(app.log().is_empty() && model.asked().is_empty());
+}
+
 #[test]
 fn tools_cannot_have_names_reserved_by_adk() {
     for name in ["transfer_to_agent", REQUEST_CONFIRMATION] {

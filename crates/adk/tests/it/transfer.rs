@@ -1,9 +1,10 @@
 //! Transfers between agents: stickiness, responses, refusals, loop detection.
 
-use crate::common::{App, Fake, Reply, app, call, contents_shape, parts, text};
+use crate::common::{App, Fake, Reply, app, call, contents_shape, parts, text, tool};
 use adk::{
     agent::{AgentTree, LlmAgent},
     error::{RunError, TreeError},
+    tool::ToolOutcome,
 };
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -70,6 +71,31 @@ async fn legal_targets_are_in_the_declaration_and_the_instruction() {
     assert_eq!(legal_names(&a), json!(["root", "b"]));
     let introduction = root.last_asked().config.system_instruction.unwrap().text();
     assert!(introduction.contains("- a: Knows letters.\n- b\n"), "{introduction}");
+}
+
+#[tokio::test]
+async fn the_error_for_an_unknown_tool_lists_the_transfer_of_an_agent_that_can_transfer() {
+    let unknown = || parts(vec![call("nope", json!({}))]);
+    let (root, a) = (Fake::says([unknown(), to("a")]), Fake::says([unknown(), text("done")]));
+    let mut agents = tree(&root, &a, &silent());
+    agents.tools = vec![tool("dig", |_, _| async { Ok(ToolOutcome::Done(json!(1))) }).arc()];
+    agents.sub_agents[0].disallow_transfer_to_parent = true;
+    agents.sub_agents[0].disallow_transfer_to_peers = true;
+    let app = app(agents).await;
+    app.say("hi").await.result.unwrap();
+    let log = app.log();
+    let errors: Vec<String> = log
+        .iter()
+        .flat_map(|event| event.responses())
+        .filter_map(|response| Some(response.response.as_ref()?.get("error")?.as_str()?.to_owned()))
+        .collect();
+    assert_eq!(
+        errors,
+        [
+            "there is no tool named nope; the tools are: transfer_to_agent, dig",
+            "there is no tool named nope; the tools are: "
+        ]
+    );
 }
 
 #[tokio::test]

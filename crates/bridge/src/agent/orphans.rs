@@ -2,7 +2,7 @@
 
 use super::Agent;
 use crate::{
-    store::service::{service_error, store_key},
+    store::service::service_error,
     tools::guard,
     turns::{Backoff, Orphan, QueuedRequest, RunOptions},
 };
@@ -94,7 +94,7 @@ impl Agent {
 
     async fn payload(&self, key: &SessionKey, id: &str) -> session::Result<Option<String>> {
         failpoint::reach(Point::QueuedPayload).await?;
-        self.turns.store().payload(&store_key(key), id).await
+        self.turns.store().payload(key, id).await
     }
 }
 

@@ -1,4 +1,5 @@
-//! Starts the turn of a message: at once in a free session, through the queue in a busy one.
+//! Starts the turn of a message: at once in a free session, through the message queue of the session in a busy one. The queue
+//! is stored (`session::RunStore::enqueue`), so it survives a crash.
 
 use super::Agent;
 use crate::{
@@ -62,7 +63,9 @@ impl Agent {
                 Some(Refused::Busy) => return None,
                 // The cached copy was stale, or the session changed after it was read.
                 Some(Refused::Stale) => self.sessions.evict(&request.key),
-                Some(Refused::Duplicate(_) | Refused::KeyReused) | None => return Some(result),
+                Some(Refused::Duplicate(_) | Refused::KeyReused | Refused::RunExists) | None => {
+                    return Some(result);
+                }
             }
         }
         None
@@ -166,7 +169,7 @@ impl Agent {
     /// The events of a run with these ids.
     async fn stored_events(&self, lease: &Lease, ids: &[String]) -> session::Result<Vec<Event>> {
         let (mut events, mut restorer) = (Vec::new(), Restorer::new(""));
-        let mut page = PageRequest { after: Seq::START, limit: 256 };
+        let mut page = PageRequest { after: Seq::START, limit: 256, max_bytes: usize::MAX };
         loop {
             let rows = self.turns.store().read_run(&lease.key, lease.run, page).await?;
             let Some(last) = rows.last() else { return Ok(events) };

@@ -29,6 +29,7 @@ impl Agent {
         let mut span = self.span(turn.run_id(), &request);
         let mut request = request;
         request.config.trace = span.trace();
+        turn.measure_with(span.trace());
         let result = match self.run_leased(turn, request, out).await {
             // Not cancelled by the client: another owner took over the run.
             Err(RunError::Cancelled) if !cancel.is_cancelled() => Err(ServiceError::Stale(key).into()),
@@ -88,7 +89,8 @@ impl Agent {
         let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts).with_ledger(ledger);
         let draft_flush = self.turns.draft_flush().clone();
         let config = RunConfig { draft_flush, ..self.bounds.apply(request.config) };
-        let request = RunRequest { cancel, config, ..request };
+        let invocation_id = Some(turn.run_id().to_owned());
+        let request = RunRequest { cancel, config, invocation_id, ..request };
         // Boxed: the future of a run is large.
         Box::pin(self.run_corrected(&runner, request, out)).await
     }

@@ -1,10 +1,13 @@
 //! Builds ADK responses from a provider's stream: partial responses as they arrive, and the final response.
 
+use crate::store::recipe;
 use adk::{
     content::{Content, Data, FunctionCall, Origin, Part},
     event::UsageMetadata,
     model::LlmResponse,
+    recipe::SentRequest,
 };
+use bytes::Bytes;
 use provider::{Done, Error, FinishReason, StreamEvent, TokenUsage, ToolCall};
 
 /// A response in progress.
@@ -14,6 +17,8 @@ pub(super) struct ResponseBuilder {
     origin: Origin,
     parts: Vec<Part>,
     usage: Option<TokenUsage>,
+    /// The body of the request.
+    body: Option<Bytes>,
 }
 
 /// The effect of one stream event.
@@ -22,13 +27,26 @@ pub(super) enum Progress {
     Partial(Box<LlmResponse>),
     Whole(Box<LlmResponse>),
     Warning(String),
-    Failed(Error),
+    Failed(Error, Option<Box<SentRequest>>),
+}
+
+impl Progress {
+    /// Adds the request to the end of an answer.
+    pub(super) fn with_sent(self, sent: impl FnOnce() -> SentRequest) -> Self {
+        match self {
+            Self::Whole(response) => {
+                Self::Whole(Box::new(LlmResponse { sent: Some(Box::new(sent())), ..*response }))
+            }
+            Self::Failed(error, _) => Self::Failed(error, Some(Box::new(sent()))),
+            Self::Nothing | Self::Partial(_) | Self::Warning(_) => self,
+        }
+    }
 }
 
 impl ResponseBuilder {
     pub(super) fn new(origin: provider::ModelId, stream: bool) -> Self {
         let origin = Origin { provider: origin.provider, model: origin.model };
-        Self { stream, origin, parts: Vec::new(), usage: None }
+        Self { stream, origin, parts: Vec::new(), usage: None, body: None }
     }
 
     pub(super) fn push(&mut self, event: StreamEvent) -> Progress {
@@ -43,9 +61,13 @@ impl ResponseBuilder {
                 self.usage = Some(usage);
                 Progress::Nothing
             }
+            StreamEvent::Sent(body) => {
+                self.body = Some(body);
+                Progress::Nothing
+            }
             StreamEvent::Warning(text) => Progress::Warning(text),
             StreamEvent::Done(done) => Progress::Whole(Box::new(self.finish(done))),
-            StreamEvent::Error(error) => Progress::Failed(error),
+            StreamEvent::Error(error) => Progress::Failed(error, None),
         }
     }
 
@@ -90,7 +112,13 @@ impl ResponseBuilder {
             usage_metadata: self.usage.map(usage),
             model_version: done.model_version,
             custom_metadata: None,
+            sent: None,
         }
+    }
+
+    /// The hash of the request's body in hexadecimal digits; `None` for a provider without a wire format.
+    pub(super) fn body_hash(&self) -> Option<String> {
+        self.body.as_deref().map(recipe::sha256)
     }
 }
 

@@ -11,12 +11,14 @@ use crate::view::options;
 use adk::{
     error::LlmError,
     model::{LlmRequest, LlmResponse, LlmStream},
+    recipe::SentRequest,
 };
 use futures::{StreamExt, stream};
+use lock::LockExt;
 use provider::{Error, ModelStream, RetryAdvice, StreamEvent};
 use std::{
     collections::{HashSet, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -106,6 +108,8 @@ impl Attempts {
                 Stage::Listen(events, answer) => {
                     let event = events.next().await.unwrap_or_else(|| truncated(&self.targets[self.at]));
                     let progress = answer.push(event);
+                    let progress =
+                        progress.with_sent(|| self.targets[self.at].sent(self.room, answer.body_hash()));
                     if let Some(response) = self.apply(progress) {
                         return Some(response);
                     }
@@ -137,12 +141,12 @@ impl Attempts {
                 self.stage = Stage::Over;
                 Some(Ok(self.with_fallback_notice(*response)))
             }
-            Progress::Failed(error) => self.recover(error).map(Err),
+            Progress::Failed(error, sent) => self.recover(error, sent).map(Err),
         }
     }
 
     /// Prepares the next attempt, or returns the error if there is none.
-    fn recover(&mut self, error: Error) -> Option<LlmError> {
+    fn recover(&mut self, error: Error, sent: Option<Box<SentRequest>>) -> Option<LlmError> {
         let remedy = if self.shown { Remedy::Nothing } else { self.retries.remedy(&error, self.tried) };
         match remedy {
             Remedy::Wait(left) => {
@@ -158,7 +162,7 @@ impl Attempts {
             }
             Remedy::Shorten | Remedy::Another | Remedy::Nothing => {
                 self.stage = Stage::Over;
-                Some(self.give_up(error))
+                Some(self.give_up(error, sent))
             }
         }
     }
@@ -200,14 +204,14 @@ impl Attempts {
         self.notify(Notice::new(NoticeKind::Fallback, message, next));
     }
 
-    fn give_up(&self, error: Error) -> LlmError {
+    fn give_up(&self, error: Error, sent: Option<Box<SentRequest>>) -> LlmError {
         let last = self.describe(&error);
         let message = if self.failures.is_empty() {
             last
         } else {
             format!("{}; {}: {last}", self.failures.join("; "), self.targets[self.at].name())
         };
-        LlmError { code: error.code().to_owned(), message, source: Some(Box::new(error)) }
+        LlmError { code: error.code().to_owned(), message, sent, source: Some(Box::new(error)) }
     }
 
     /// The error message with the measures that were taken.
@@ -247,7 +251,7 @@ impl Attempts {
 
     fn warn(&mut self, text: String) {
         let model = self.targets[self.at].name();
-        let mut given_warnings = self.given_warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given_warnings = self.given_warnings.locked();
         let is_new = self.stream
             && given_warnings.len() < MOST_WARNINGS
             && given_warnings.insert(format!("{model}: {text}"));

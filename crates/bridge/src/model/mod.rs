@@ -5,7 +5,7 @@
 //! | `target` | a model of a provider, and the request for it |
 //! | `answer` | the provider's stream as one response |
 //! | `attempts` | retries, shortened conversations, fallbacks |
-//! | `retries`, `room` | the decisions, as pure functions: which remedy, and how much shorter |
+//! | `retries`, `context_budget` | the decisions, as pure functions: which remedy, and how much shorter |
 //! | `notice` | notices to the client about retries and fallbacks |
 //!
 //! **Invariant.** The streamed and the stored response are one answer of one model: a failed attempt leaves no part
@@ -13,17 +13,21 @@
 
 mod answer;
 mod attempts;
+mod context_budget;
 mod notice;
 mod retries;
-mod room;
 mod target;
 
 pub use notice::{NOTICE, Notice, NoticeKind};
 pub use retries::Retries;
+pub(crate) use target::rebuild_request;
 pub use target::{ModelTarget, request_for};
 
 use crate::view::budget::Budget;
-use adk::model::{Llm, LlmRequest, LlmStream};
+use adk::{
+    model::{Llm, LlmRequest, LlmStream},
+    recipe::SentRequest,
+};
 use attempts::{Attempts, GivenWarnings};
 use provider::{ModelRequest, Provider};
 use std::sync::Arc;
@@ -65,5 +69,11 @@ impl Llm for ModelAdapter {
     fn generate(&self, request: LlmRequest, stream: bool) -> LlmStream {
         let (targets, given_warnings) = (Arc::clone(&self.targets), Arc::clone(&self.given_warnings));
         Attempts::new(targets, request, stream, self.retries, given_warnings).responses()
+    }
+
+    /// `None` if the provider is not configured any more, or has no wire format.
+    fn encode(&self, request: &LlmRequest, sent: &SentRequest) -> Option<Vec<u8>> {
+        let target = self.targets.iter().find(|target| target.provider() == sent.provider)?;
+        target.encode(&rebuild_request(request, sent))
     }
 }

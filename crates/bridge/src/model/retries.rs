@@ -1,4 +1,5 @@
-//! Chooses the remedy for an error while nothing was streamed: wait and retry, shorten, or call another model.
+//! The retry and fallback policy: chooses the remedy for an error while nothing was streamed. The remedies are to wait and
+//! retry, to shorten the conversation, and to fall back to another model.
 
 use provider::{Error, RetryAdvice};
 use std::time::Duration;
@@ -23,6 +24,7 @@ impl Default for Retries {
     }
 }
 
+/// What is done after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     Wait(Duration),

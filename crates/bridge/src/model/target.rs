@@ -1,8 +1,11 @@
 //! A model of a provider, its name, and the token budget of its requests.
 
-use super::room;
+use super::context_budget;
 use crate::view::{budget::Budget, history, messages, options};
-use adk::model::{ContentRef, LlmRequest};
+use adk::{
+    model::{ContentRef, LlmRequest},
+    recipe::SentRequest,
+};
 use provider::{ModelId, ModelRequest, ModelStream, Provider};
 use std::{
     fmt,
@@ -69,24 +72,57 @@ impl ModelTarget {
 
     /// The request for this model, with at most `most` tokens of conversation.
     pub(super) fn request(&self, request: &LlmRequest, most: Option<u32>) -> ModelRequest {
-        let budget = most.map_or(self.budget, |most| self.budget.at_most(most));
+        request_within(self.origin(), request, self.budget_within(most), self.context())
+    }
+
+    /// How a request with at most `most` tokens of conversation is built.
+    pub(super) fn sent(&self, most: Option<u32>, sha256: Option<String>) -> SentRequest {
+        let budget = self.budget_within(most);
+        SentRequest {
+            provider: self.provider.name().to_owned(),
+            stamp: self.stamp.clone(),
+            model: self.model.clone(),
+            budget: budget.tokens(),
+            max_messages: budget.max_messages(),
+            context: self.context(),
+            sha256,
+        }
+    }
+
+    fn budget_within(&self, most: Option<u32>) -> Budget {
+        most.map_or(self.budget, |most| self.budget.at_most(most))
+    }
+
+    /// The smaller of the configured and the learned context size.
+    fn context(&self) -> Option<u32> {
         let learned = Some(self.learned.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0);
-        request_within(self.origin(), request, budget, self.context.into_iter().chain(learned).min())
+        self.context.into_iter().chain(learned).min()
+    }
+
+    /// The body of a request; `None` if the provider has no wire format.
+    pub(super) fn encode(&self, request: &ModelRequest) -> Option<Vec<u8>> {
+        self.provider.encode(request).map(Vec::from)
     }
 
     /// The budget for a conversation after `sent` was too long; `None` if it cannot be shortened.
     pub(super) fn shorter(&self, sent: &ModelRequest, complaint: &str) -> Option<u32> {
-        let stated = room::limit_in(complaint);
+        let stated = context_budget::limit_in(complaint);
         if let Some(context) = stated {
             self.learned.store(context, Ordering::Relaxed);
         }
-        room::shorter(sent, stated)
+        context_budget::shorter(sent, stated)
     }
 }
 
 /// The request for a model: the system message, then a legal history within the budget.
 pub fn request_for(target: ModelId, request: &LlmRequest, budget: Budget) -> ModelRequest {
     request_within(target, request, budget, None)
+}
+
+/// Rebuilds the request that was sent.
+pub(crate) fn rebuild_request(request: &LlmRequest, sent: &SentRequest) -> ModelRequest {
+    let target = ModelId { provider: sent.stamp.clone(), model: sent.model.clone() };
+    request_within(target, request, Budget::restored(sent.budget, sent.max_messages), sent.context)
 }
 
 fn request_within(
@@ -103,7 +139,8 @@ fn request_within(
         tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
         options: options::options(&request.config, ends_with_results(&request.contents)),
     };
-    let budget = context.map_or(budget, |context| budget.at_most(room::of_context(context, &built)));
+    let budget =
+        context.map_or(budget, |context| budget.at_most(context_budget::of_context(context, &built)));
     built.messages = history::prepare(built.messages, request.task.as_deref(), budget);
     built
 }

@@ -5,7 +5,7 @@ use super::{Cursor, LiveRun, Runs, live::LiveItem};
 use crate::{
     store::{
         entries::PreparedCommit,
-        service::{SessionServiceAdapter, service_error, store_key},
+        service::{SessionServiceAdapter, service_error},
         session::SessionAdapter,
     },
     view::budget::Budget,
@@ -82,7 +82,7 @@ impl Runs {
         let (commit, _) = PreparedCommit::new(&session, entries, Some(id)).map_err(failed)?.into_commit();
         let turn = TurnChange::Cancel { run: id.to_owned(), error: Some(REASON.to_owned()) };
         let commit = Commit { turn, expected_seq: Some(session.last_seq), ..commit };
-        self.store.commit(&store_key(key), commit).await?;
+        self.store.commit(key, commit).await?;
         // The buffer in memory ends with the question; readers find the withdrawal in the log.
         if let Some(live) = self.live(key, id) {
             live.continue_in_log();

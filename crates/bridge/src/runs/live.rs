@@ -1,13 +1,14 @@
 //! The events of a run while it is in memory. Each reader reads them at its own pace, by cursor.
 //!
-//! The id of a cursor is `stored-generation-partial`: the number of stored events up to the cursor, the id of the
-//! counting process, and the number of partial events since. The first number is valid after a restart, the others
-//! within one process only.
+//! A server sends the id of the cursor as the SSE cursor (`Last-Event-ID`). The id is `stored-generation-partial`: the
+//! number of stored events up to the cursor, the id of the counting process, and the number of partial events since.
+//! The first number is valid after a restart, the others within one process only.
 
 use adk::{error::RunError, event::Event, progress::CallProgress};
+use lock::LockExt;
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -141,7 +142,7 @@ impl LiveRun {
     }
 
     fn log(&self) -> MutexGuard<'_, EntryBuffer> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.locked()
     }
 
     /// Whether all events after `cursor` are in memory.

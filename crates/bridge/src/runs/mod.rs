@@ -15,11 +15,8 @@ pub use registry::{RunCounts, RunPermit};
 pub use session::RunStatus;
 
 use crate::{
-    agent::Agent,
-    store::{
-        service::{service_error, store_key},
-        session_handle::SessionHandle,
-    },
+    agent::{Agent, requested_id},
+    store::{service::service_error, session_handle::SessionHandle},
     turns::{QueuedRequest, Refused, RunName, Turns},
 };
 use adk::{
@@ -30,7 +27,11 @@ use adk::{
 use live::LiveRun;
 use registry::{RunKey, RunRegistry};
 use session::{RequestKey, Store};
-use std::{fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
 use tokio_util::task::TaskTracker;
 
 #[derive(Clone)]
@@ -39,6 +40,8 @@ pub struct Runs {
     turns: Turns,
     registry: RunRegistry,
     tasks: TaskTracker,
+    /// Recovered runs without an agent, by app.
+    stalled: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 /// Options of [`Runs::start`].
@@ -56,6 +59,11 @@ pub enum StartError {
     /// The idempotency key was used for another session, message or options.
     #[error("the idempotency key was used for another request")]
     KeyReused,
+    /// The session has an invocation with the id that the request chose.
+    #[error(
+        "the session has an invocation {id} already; send the message without an invocation id, or with a new one"
+    )]
+    InvocationExists { id: String },
     #[error(transparent)]
     Run(#[from] RunError),
 }
@@ -96,7 +104,8 @@ impl RunView {
 impl Runs {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let turns = Turns::new(Arc::clone(&store));
-        Self { store, turns, registry: RunRegistry::default(), tasks: TaskTracker::new() }
+        let (registry, tasks) = (RunRegistry::default(), TaskTracker::new());
+        Self { store, turns, registry, tasks, stalled: Arc::default() }
     }
 
     /// The turns of this process, for the agents that it runs.
@@ -119,12 +128,13 @@ impl Runs {
     ) -> Result<Reader, StartError> {
         let StartOptions { idempotency_key, permit } = options;
         let session = request.key.clone();
-        let (id, from) = self.identify(agent, &request).await?;
+        let (name, from) = self.identify(agent, &request).await?;
+        let id = name.id.clone();
         let fingerprint = || QueuedRequest::fingerprint(&request);
         let request_key = idempotency_key.map(|key| RequestKey { key, fingerprint: fingerprint() });
-        let name = RunName { id: id.clone(), request_key: request_key.clone() };
+        let name = RunName { request_key: request_key.clone(), ..name };
         let arrival = agent.arrive(&request, name)?;
-        let key = RunKey { session: session.clone(), id };
+        let key = RunKey { session: session.clone(), id: id.clone() };
         let live = Arc::new(LiveRun::new(request.cancel.clone(), from));
         let accepted = arrival.turn.signal_acceptance({
             let (registry, key, live) = (self.registry.clone(), key.clone(), Arc::clone(&live));
@@ -150,6 +160,7 @@ impl Runs {
         }
         match turn.refusal() {
             Some(Refused::KeyReused) => Err(StartError::KeyReused),
+            Some(Refused::RunExists) => Err(StartError::InvocationExists { id }),
             Some(Refused::Duplicate(id)) => {
                 let reader = self.reader(&session, &id, Cursor::default()).await?;
                 Ok(reader.ok_or(ServiceError::NotFound(session))?)
@@ -174,7 +185,7 @@ impl Runs {
         let (RunError::UnknownCall { .. }, Some(request)) = (&error, request_key) else {
             return Err(error.into());
         };
-        match self.store.run_of_request(&store_key(&session), &request).await {
+        match self.store.run_of_request(&session, &request).await {
             Ok(Some(run)) => Ok(Reader::stored(self.clone(), session, run, Cursor::default())),
             Ok(None) => Err(error.into()),
             Err(session::Error::KeyReused) => Err(StartError::KeyReused),
@@ -182,16 +193,30 @@ impl Runs {
         }
     }
 
-    /// The id of the request's run, and the cursor after its stored events: an answer continues the run that asked.
-    async fn identify(&self, agent: &Agent, request: &RunRequest) -> Result<(String, Cursor), StartError> {
+    /// The name of the request's run, and the cursor after its stored events: an answer continues the run that asked.
+    async fn identify(&self, agent: &Agent, request: &RunRequest) -> Result<(RunName, Cursor), StartError> {
         let Some(id) = agent.answered_run(request).await? else {
-            return Ok((RunName::fresh().id, Cursor::default()));
+            let requested = requested_id(request);
+            if let Some(id) = requested {
+                self.check_unused(agent, &request.key, id).await?;
+            }
+            return Ok((RunName::fresh(requested), Cursor::default()));
         };
         let from = match self.stored(&request.key).run(&id).await? {
             Some(run) => Reader::stored_end(self, &request.key, &run).await?,
             None => Cursor::default(),
         };
-        Ok((id, from))
+        Ok((RunName::existing(id), from))
+    }
+
+    /// Refuses the id of an invocation that is in the log and is no run: the session was imported. The commit that stores the
+    /// message refuses the id of a run, unless it is the run of the same request.
+    async fn check_unused(&self, agent: &Agent, key: &SessionKey, id: &str) -> Result<(), StartError> {
+        // In this order: the first event of a run is stored together with the run.
+        if agent.has_invocation(key, id).await? && self.stored(key).run(id).await?.is_none() {
+            return Err(StartError::InvocationExists { id: id.to_owned() });
+        }
+        Ok(())
     }
 
     fn stored<'a>(&'a self, key: &'a SessionKey) -> SessionHandle<'a> {

@@ -13,6 +13,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 /// Poll interval for a run of another process.
 const POLL: Duration = Duration::from_millis(100);
 const PAGE: usize = 256;
+/// Approximate size of a page: a slow reader holds one in memory.
+const PAGE_BYTES: usize = 64 * 1024;
 
 /// One reader of one run. It returns each event once, at its own pace.
 #[derive(Debug)]
@@ -179,7 +181,7 @@ impl LogReader {
 
     /// Reads the next page of the log; `false` if the run has no further row.
     async fn read_page(&mut self) -> Result<bool, ServiceError> {
-        let page = PageRequest { after: self.read, limit: PAGE };
+        let page = PageRequest { after: self.read, limit: PAGE, max_bytes: PAGE_BYTES };
         let rows = match self.runs.stored(&self.key).read_run(self.run.number, page).await {
             Err(ServiceError::NotFound(_)) => return Ok(false),
             rows => rows?,

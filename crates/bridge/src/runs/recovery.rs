@@ -14,10 +14,11 @@ use adk::{
 };
 use failpoint::Point;
 use futures::future::join_all;
+use lock::LockExt;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::sync::Semaphore;
@@ -39,30 +40,26 @@ pub trait RecoverySource: Send + Sync {
 #[derive(Default)]
 pub struct Recovery {
     /// By session, in the order in which they run.
-    sessions: BTreeMap<SessionName, Vec<Orphan>>,
+    sessions: BTreeMap<SessionKey, Vec<Orphan>>,
     /// The apps without an agent, with the problem that was reported.
     reported: BTreeMap<String, String>,
     /// Sessions with damaged rows. Their runs were tried once and stay claimed, so that they are not taken over
     /// again.
-    damaged: Arc<Mutex<BTreeSet<SessionName>>>,
+    damaged: Arc<Mutex<BTreeSet<SessionKey>>>,
     retained: Vec<Orphan>,
 }
-
-/// App, user and session.
-type SessionName = (String, String, String);
 
 impl Recovery {
     fn add(&mut self, orphans: Vec<Orphan>) {
         for orphan in orphans {
-            let session::SessionKey { app, user, session } = orphan.run.key.clone();
-            self.sessions.entry((app, user, session)).or_default().push(orphan);
+            self.sessions.entry(orphan.run.key.clone()).or_default().push(orphan);
         }
     }
 
     /// Takes the runs of undamaged sessions.
-    fn take_runnable(&mut self) -> BTreeMap<SessionName, Vec<Orphan>> {
+    fn take_runnable(&mut self) -> BTreeMap<SessionKey, Vec<Orphan>> {
         let mut sessions = std::mem::take(&mut self.sessions);
-        for name in &*self.damaged.lock().unwrap_or_else(PoisonError::into_inner) {
+        for name in &*self.damaged.locked() {
             self.retained.extend(sessions.remove(name).into_iter().flatten());
         }
         sessions
@@ -123,30 +120,34 @@ impl Runs {
         }
     }
 
+    /// The number of recovered runs per app that wait until their agent can be loaded, as of the last sweep.
+    pub fn stalled(&self) -> BTreeMap<String, usize> {
+        self.stalled.locked().clone()
+    }
+
     /// Spawns a task per session whose agent is available. The other sessions stay: their agent may be repaired.
     fn run_orphans(&self, recovery: &mut Recovery, source: &Arc<dyn RecoverySource>, slots: &Arc<Semaphore>) {
-        for ((app, user, session), orphans) in recovery.take_runnable() {
-            let key = SessionKey::new(&app, &user, &session);
-            let agent = match source.agent(&app) {
+        for (key, orphans) in recovery.take_runnable() {
+            let app = &key.app_name;
+            let agent = match source.agent(app) {
                 Ok(agent) => agent,
                 Err(problem) => {
-                    if recovery.reported.get(&app) != Some(&problem) {
+                    if recovery.reported.get(app) != Some(&problem) {
                         source.report(&format!(
                             "runs of the app {app} wait until its agent can be loaded: {problem}"
                         ));
                         recovery.reported.insert(app.clone(), problem);
                     }
-                    recovery.sessions.insert((app, user, session), orphans);
+                    recovery.sessions.insert(key, orphans);
                     continue;
                 }
             };
-            recovery.reported.remove(&app);
+            recovery.reported.remove(app);
             let (runs, source, slots) = (self.clone(), Arc::clone(source), Arc::clone(slots));
             let damaged = Arc::clone(&recovery.damaged);
             let problem = move |error| {
                 if let ServiceError::Damaged { .. } = error {
-                    let name = (app.clone(), user.clone(), session.clone());
-                    damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+                    damaged.locked().insert(key.clone());
                 }
                 source.report(&format!("a run of {key} cannot be resumed: {error}"));
             };
@@ -159,11 +160,15 @@ impl Runs {
                 }
             });
         }
+        let mut stalled = BTreeMap::new();
+        for (key, orphans) in &recovery.sessions {
+            *stalled.entry(key.app_name.clone()).or_default() += orphans.len();
+        }
+        *self.stalled.locked() = stalled;
     }
 
     async fn run_orphan(&self, agent: &Agent, orphan: Orphan) -> Result<(), ServiceError> {
-        let session::SessionKey { app, user, session } = &orphan.run.key;
-        let key = &SessionKey::new(app, user, session);
+        let key = &orphan.run.key;
         let Some(from) = self.stored_end_of_orphan(key, &orphan.run.id).await? else { return Ok(()) };
         let request = resumption(key.clone());
         let live = Arc::new(LiveRun::new(request.cancel.clone(), from));

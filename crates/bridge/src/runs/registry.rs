@@ -3,15 +3,16 @@
 
 use super::live::{LiveOutcome, LiveRun, RunOutcome};
 use adk::session::SessionKey;
+use bounded_cache::{BoundedCache, Limits};
+use lock::LockExt;
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
 /// Limits for finished runs, which stay in memory for readers that reconnect: by number and by bytes.
-const FINISHED: usize = 256;
-const FINISHED_BYTES: usize = 4 * 1024 * 1024;
+const FINISHED: Limits = Limits { entries: 256, weight: 4 * 1024 * 1024 };
 
 /// Counters since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,27 +55,36 @@ pub(super) struct RunRegistry(Arc<Mutex<RegistryState>>);
 /// A finished run.
 struct Finished {
     key: RunKey,
-    /// Approximate size in bytes.
-    size: usize,
     live: Weak<LiveRun>,
 }
 
-#[derive(Default)]
 struct RegistryState {
     sessions: HashMap<SessionKey, HashMap<String, Arc<LiveRun>>>,
     running: usize,
-    /// Finished runs, oldest first.
-    finished: VecDeque<Finished>,
-    /// Approximate size of the finished runs in bytes.
-    bytes: usize,
+    /// By number, in the order of their ends. The weight is the approximate size in bytes.
+    finished: BoundedCache<u64, Finished>,
+    ended: u64,
     /// Permits in use, by user.
     permits: HashMap<String, usize>,
     counts: RunCounts,
 }
 
+impl Default for RegistryState {
+    fn default() -> Self {
+        Self {
+            sessions: HashMap::new(),
+            running: 0,
+            finished: BoundedCache::new(FINISHED),
+            ended: 0,
+            permits: HashMap::new(),
+            counts: RunCounts::default(),
+        }
+    }
+}
+
 impl RunRegistry {
     fn state(&self) -> MutexGuard<'_, RegistryState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     pub(super) fn add(&self, key: &RunKey, live: &Arc<LiveRun>) {
@@ -108,12 +118,10 @@ impl RunRegistry {
         let mut state = self.state();
         state.running -= 1;
         state.counts.count(end.as_ref(), events);
-        state.bytes += size;
-        state.finished.push_back(Finished { key, size, live: Arc::downgrade(live) });
-        while state.finished.len() > FINISHED || state.bytes > FINISHED_BYTES {
-            let Some(oldest) = state.finished.pop_front() else { break };
-            state.bytes -= oldest.size;
-            state.remove(&oldest);
+        state.ended += 1;
+        let (number, finished) = (state.ended, Finished { key, live: Arc::downgrade(live) });
+        for (_, evicted) in state.finished.insert(number, finished, size) {
+            state.remove(&evicted);
         }
     }
 
@@ -131,7 +139,7 @@ impl RunRegistry {
 impl RegistryState {
     /// Removes an evicted run, unless its id is in use by a newer `LiveRun`: a run that waited for a person may be
     /// running again.
-    fn remove(&mut self, Finished { key, live, .. }: &Finished) {
+    fn remove(&mut self, Finished { key, live }: &Finished) {
         let Some(runs) = self.sessions.get_mut(&key.session) else { return };
         let is_same = |current: &Arc<LiveRun>| Weak::as_ptr(live) == Arc::as_ptr(current);
         if runs.get(&key.id).is_some_and(is_same) {
@@ -200,7 +208,7 @@ mod tests {
         let registry = RunRegistry::default();
         let in_progress = live();
         registry.add(&key("in progress", 0), &in_progress);
-        for number in 0..FINISHED + 10 {
+        for number in 0..FINISHED.entries + 10 {
             let (key, live) = (key(&number.to_string(), number), live());
             registry.add(&key, &live);
             live.finish(&Ok(()), false);
@@ -211,7 +219,7 @@ mod tests {
         assert!(registry.running_in(&key("20", 20).session).is_empty());
         assert!(registry.find(&key("20", 20).session, "20").is_some());
         assert!(registry.find(&key("9", 9).session, "9").is_none());
-        assert_eq!(registry.state().sessions.len(), FINISHED + 1);
+        assert_eq!(registry.state().sessions.len(), FINISHED.entries + 1);
     }
 
     #[test]
@@ -223,7 +231,7 @@ mod tests {
         waited.finish(&Ok(()), false);
         registry.retire(key_of(0), &waited);
         registry.add(&key_of(0), &continued);
-        for number in 1..=FINISHED {
+        for number in 1..=FINISHED.entries {
             let live = live();
             registry.add(&key_of(number), &live);
             live.finish(&Ok(()), false);

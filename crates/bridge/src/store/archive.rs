@@ -4,7 +4,7 @@ use crate::store::{
     artifacts::mime_type_of,
     facts,
     row::{Restorer, save},
-    service::{service_error, store_failed, store_key},
+    service::{service_error, store_failed},
     session_handle::SessionHandle,
     state::{self, StateAdapter},
 };
@@ -52,20 +52,24 @@ impl SessionSummary {
     }
 }
 
-/// An iterator over a user's sessions. It holds the session ids; each summary is loaded when it is requested.
+/// An iterator over a user's sessions. It holds the session ids; each summary is loaded when it is requested. Clones share the
+/// ids.
 #[derive(Clone, Debug)]
 pub struct SessionSummaries {
     archive: Archive,
     app: String,
     user: String,
-    /// In reverse order: `next` pops from the end.
-    ids: Vec<String>,
+    /// In reverse order.
+    ids: Arc<[String]>,
+    /// The number of ids that were not requested.
+    left: usize,
 }
 
 impl SessionSummaries {
     pub async fn next(&mut self) -> Result<Option<SessionSummary>, ServiceError> {
-        while let Some(id) = self.ids.pop() {
+        while let Some(id) = self.left.checked_sub(1).and_then(|last| self.ids.get(last)) {
             let key = SessionKey::new(&self.app, &self.user, id);
+            self.left -= 1;
             match self.archive.head(&key).await {
                 // Deleted since the ids were listed.
                 Ok(None) => {}
@@ -114,7 +118,21 @@ impl Archive {
             key: key.clone(),
             restorer: Restorer::new(root_agent),
             after: Seq(after),
+            has_ended: false,
         }
+    }
+
+    /// The users who have a session with this id in an app, at most `limit`.
+    pub async fn users_of(
+        &self,
+        app: &str,
+        session: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, ServiceError> {
+        let (app, session) = (Some(app.to_owned()), Some(session.to_owned()));
+        let query = ListQuery { app, session, limit, ..ListQuery::default() };
+        let rows = self.store.list(query).await.map_err(store_failed)?;
+        Ok(rows.into_iter().map(|row| row.key.user_id).collect())
     }
 
     /// Lists the sessions of a user, the most recently changed last.
@@ -122,37 +140,40 @@ impl Archive {
         let (mut ids, mut after) = (Vec::new(), None);
         loop {
             let (of_app, of_user) = (Some(app.to_owned()), Some(user.to_owned()));
-            let query = ListQuery { app: of_app, user: of_user, after, limit: PAGE };
+            let query = ListQuery { app: of_app, user: of_user, after, limit: PAGE, session: None };
             let rows = self.store.list(query).await.map_err(store_failed)?;
             after = rows.last().cloned();
-            ids.extend(rows.into_iter().map(|row| row.key.session));
+            ids.extend(rows.into_iter().map(|row| row.key.session_id));
             if after.is_none() {
                 return Ok(SessionSummaries {
                     archive: self.clone(),
                     app: app.to_owned(),
                     user: user.to_owned(),
-                    ids,
+                    left: ids.len(),
+                    ids: ids.into(),
                 });
             }
         }
     }
 
     /// Creates a session with an imported history, in one transaction. `state` holds the result of the events' state
-    /// deltas, which are not applied again.
+    /// deltas, which are not applied again. `quota` is the maximum number of sessions of the user.
     pub async fn create(
         &self,
         key: &SessionKey,
         state: &Map<String, Value>,
         events: &[Event],
+        quota: Option<u64>,
     ) -> Result<SessionSummary, ServiceError> {
         let invalid =
             |error: serde_json::Error| ServiceError::Invalid { key: key.clone(), message: error.to_string() };
         let steps = events.iter().map(imported_commit).collect::<Result<_, _>>().map_err(invalid)?;
         let new = NewSession {
-            key: store_key(key),
+            key: key.clone(),
             state: state::changes(&without_temp(state)),
             steps,
             on_conflict: OnConflict::Fail,
+            quota,
         };
         self.store.create(new).await.map_err(|error| service_error(error, key))?;
         self.head(key).await?.ok_or_else(|| ServiceError::NotFound(key.clone()))
@@ -237,7 +258,7 @@ fn imported_commit(event: &Event) -> Result<Commit, serde_json::Error> {
 fn summary(snapshot: Snapshot) -> SessionSummary {
     let Snapshot { row, state, .. } = snapshot;
     SessionSummary {
-        key: SessionKey::new(&row.key.app, &row.key.user, &row.key.session),
+        key: row.key,
         state: StateAdapter::new(state).all().clone(),
         title: row.title,
         last_update_time: row.updated_at,
@@ -252,15 +273,24 @@ pub struct EventPages {
     key: SessionKey,
     restorer: Restorer,
     after: Seq,
+    has_ended: bool,
 }
 
 impl EventPages {
-    /// The next events with their sequence numbers; empty at the end.
-    pub async fn next(&mut self, limit: usize) -> Result<Vec<(u64, Event)>, ServiceError> {
-        let page = PageRequest { after: self.after, limit };
+    /// The next events with their sequence numbers; empty at the end. The page ends with the event that reaches
+    /// `max_bytes` of stored text.
+    pub async fn next(&mut self, limit: usize, max_bytes: usize) -> Result<Vec<(u64, Event)>, ServiceError> {
+        let page = PageRequest { after: self.after, limit, max_bytes };
         let rows = SessionHandle::new(&self.store, &self.key).read(page).await?;
+        let bytes: usize = rows.iter().map(|row| row.message.size()).sum();
+        self.has_ended = rows.len() < limit && bytes < max_bytes;
         self.after = rows.last().map_or(self.after, |row| row.seq);
         Ok(rows.iter().map(|row| (row.seq.0, self.restorer.restore(row))).collect())
+    }
+
+    /// Whether the last page was shorter than requested, so that no event followed it.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
     }
 }
 

@@ -1,4 +1,4 @@
-//! LRU cache of sessions: a session stays in memory after its turn, so that the next turn need not read it.
+//! The session cache (LRU): a session stays in memory after its turn, so that the next turn need not read it.
 //!
 //! **Invariant.** A cached session is validated before use. A turn that starts from it names the cached epoch in its
 //! first commit, and the store refuses the commit if the session has changed since; a reader compares the cached copy
@@ -6,11 +6,10 @@
 
 use crate::{store::session::SessionAdapter, view::budget::Budget};
 use adk::session::SessionKey;
+use bounded_cache::{BoundedCache, Limits};
+use lock::LockExt;
 use session::SessionRow;
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Mutex;
 
 /// Capacity in bytes: more than a hundred full windows, or thousands of short sessions.
 const BYTES: usize = 32 * 1024 * 1024;
@@ -45,67 +44,41 @@ impl CachedSession {
     }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct SessionCache(Mutex<Lru>);
+#[derive(Debug)]
+pub(crate) struct SessionCache(Mutex<BoundedCache<SessionKey, CachedSession>>);
 
-#[derive(Debug, Default)]
-struct Lru {
-    entries: HashMap<SessionKey, (u64, CachedSession)>,
-    /// Insertion order, oldest first.
-    order: BTreeMap<u64, SessionKey>,
-    uses: u64,
-    weight: usize,
+impl Default for SessionCache {
+    fn default() -> Self {
+        Self(Mutex::new(BoundedCache::new(Limits::weight(BYTES))))
+    }
 }
 
 impl SessionCache {
-    fn lru(&self) -> MutexGuard<'_, Lru> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn contains(&self, key: &SessionKey) -> bool {
-        self.lru().entries.contains_key(key)
+        self.0.locked().contains(key)
     }
 
     /// Clones the cached session and leaves it in the cache.
     pub(crate) fn get(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
-        let cached = self.lru().entries.get(key).map(|(_, cached)| cached.clone());
+        let cached = self.0.locked().peek(key).cloned();
         cached.filter(|cached| cached.fits(budget))
     }
 
     /// Removes the session for the duration of a turn, which inserts it again at its end.
     pub(crate) fn remove(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
-        self.lru().remove(key).filter(|cached| cached.fits(budget))
+        let cached = self.0.locked().remove(key);
+        cached.filter(|cached| cached.fits(budget))
     }
 
     pub(crate) fn insert(&self, cached: CachedSession) {
-        self.lru().insert(cached);
+        let (key, weight) = (cached.session.key.clone(), cached.weight());
+        let evicted = self.0.locked().insert(key, cached, weight);
+        // Dropped after the lock is released.
+        drop(evicted);
     }
 
     pub(crate) fn evict(&self, key: &SessionKey) {
-        self.lru().remove(key);
-    }
-}
-
-impl Lru {
-    fn insert(&mut self, cached: CachedSession) {
-        let key = cached.session.key.clone();
-        self.remove(&key);
-        self.uses += 1;
-        self.weight += cached.weight();
-        self.order.insert(self.uses, key.clone());
-        self.entries.insert(key, (self.uses, cached));
-        while self.weight > BYTES
-            && let Some((_, oldest)) = self.order.first_key_value()
-        {
-            let oldest = oldest.clone();
-            self.remove(&oldest);
-        }
-    }
-
-    fn remove(&mut self, key: &SessionKey) -> Option<CachedSession> {
-        let (used, cached) = self.entries.remove(key)?;
-        self.order.remove(&used);
-        self.weight -= cached.weight();
-        Some(cached)
+        let evicted = self.0.locked().remove(key);
+        drop(evicted);
     }
 }

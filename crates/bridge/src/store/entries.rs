@@ -3,7 +3,7 @@
 
 use crate::store::{
     events::Upcoming,
-    facts,
+    facts, recipe,
     row::save,
     session::SessionAdapter,
     state::{self, StateAdapter},
@@ -59,6 +59,8 @@ pub(crate) struct CommittedView {
     titled: bool,
     /// The run that asked the questions of these events.
     asked_by: Option<String>,
+    /// The hashes of the recipe texts that the commit stores.
+    texts: Vec<String>,
 }
 
 impl PreparedCommit {
@@ -76,7 +78,9 @@ impl PreparedCommit {
         let (mut facts, mut ending) = (session.facts.clone(), None);
         let (mut events, mut deltas) = (Vec::with_capacity(entries.len()), Vec::new());
         let mut settled = Vec::new();
-        for LogEntry { mut event, effect } in entries.into_iter().filter(|entry| !entry.event.is_partial()) {
+        for LogEntry { mut event, effect, recipe } in
+            entries.into_iter().filter(|entry| !entry.event.is_partial())
+        {
             let has_row = !event.is_state_only();
             let delta = state::without_unchanged(&event.actions.state_delta, &session.state);
             event.actions.state_delta = without_temp(&delta);
@@ -95,6 +99,9 @@ impl PreparedCommit {
             if has_row {
                 commit.messages.push(save(&event).map_err(invalid)?);
             }
+            if let Some(recipe) = recipe.filter(|_| has_row) {
+                commit.recipe = Some(recipe::to_row(session, &event.id, *recipe).map_err(invalid)?);
+            }
             if has_row && effect == RunEffect::Settles {
                 settled.push(SettledMessage { id: event.id.clone(), run: session.settled_run(&event) });
             }
@@ -107,6 +114,12 @@ impl PreparedCommit {
             facts,
             titled: commit.title.is_some(),
             asked_by: run.map(str::to_owned),
+            texts: commit
+                .recipe
+                .iter()
+                .flat_map(|recipe| &recipe.texts)
+                .map(|text| text.hash.clone())
+                .collect(),
         };
         Ok(Self { commit, ending, view, settled })
     }
@@ -165,6 +178,7 @@ impl CommittedView {
         session.last_seq = session.last_seq.max(committed.seq);
         session.last_update_time = self.timestamp.unwrap_or(session.last_update_time);
         session.has_title |= self.titled;
+        recipe::remember_texts(&mut session.known_texts, self.texts);
         self.upcoming.into_iter().map(|upcoming| session.events.push(upcoming)).collect()
     }
 }

@@ -18,6 +18,8 @@ pub struct EventsAdapter {
     /// Shared with the cached copy. Copy-on-write: `Arc::make_mut` appends in place if there is no other reference.
     events: Arc<Vec<Arc<Event>>>,
     restorer: Restorer,
+    /// The sequence number of the first event.
+    first: Option<Seq>,
     /// The user's last request before these events, if none of the events contains one.
     task: Option<SharedText>,
     /// Sum of the rows' token counts.
@@ -39,16 +41,17 @@ const TEXT_BYTES: usize = 80;
 /// What a row adds to the history besides its event.
 #[derive(Debug)]
 struct RowInfo {
+    seq: Seq,
     restorer: Restorer,
     tokens: u64,
     bytes: usize,
 }
 
 impl RowInfo {
-    fn new(row: &SessionMessage, restorer: Restorer) -> Self {
+    fn new(seq: Seq, row: &SessionMessage, restorer: Restorer) -> Self {
         // An event is larger than a short row. A text is a separate allocation.
         let bytes = row.size() + size_of::<Event>() + size_of::<Part>() + TEXT_BYTES;
-        Self { restorer, tokens: row.tokens.into(), bytes }
+        Self { seq, restorer, tokens: row.tokens.into(), bytes }
     }
 }
 
@@ -66,23 +69,43 @@ impl EventsAdapter {
     /// `cut` means that the rows are the end of a longer log.
     pub fn new(root_agent: &str, rows: &[StoredMessage], budget: Budget, cut: bool) -> Self {
         let range = history::window(rows, budget, cut);
-        let mut restorer = Restorer::new(root_agent);
-        // A row before the window may hold calls that rows in the window answer by position.
         let (before, window) = rows.split_at(range.start);
-        for row in before.iter().rev().take(1) {
-            restorer.restore(row);
-        }
-        let events = Arc::new(Vec::with_capacity(range.len() + 8));
-        let mut adapter = Self { events, restorer, task: None, tokens: 0, bytes: 0 };
-        for row in window {
-            let mut restorer = adapter.restorer.clone();
-            let event = Arc::new(restorer.restore(row));
-            adapter.push(Upcoming { event, row: Some(RowInfo::new(&row.message, restorer)) });
-        }
+        let mut adapter = Self::from_rows(root_agent, before, window);
         if !before.is_empty() && adapter.lacks_task() {
             adapter.set_task(task::last_request_in(before, root_agent));
         }
         adapter
+    }
+
+    /// The events of all rows from `first` on. A row before them may hold calls that they answer by position.
+    pub(crate) fn restored(root_agent: &str, rows: &[StoredMessage], first: Seq) -> Self {
+        let (before, window) = rows.split_at(rows.partition_point(|row| row.seq < first));
+        Self::from_rows(root_agent, before, window)
+    }
+
+    fn from_rows(root_agent: &str, before: &[StoredMessage], window: &[StoredMessage]) -> Self {
+        let mut restorer = Restorer::new(root_agent);
+        // A row before the window may hold calls that rows in the window answer by position.
+        for row in before.iter().rev().take(1) {
+            restorer.restore(row);
+        }
+        let events = Arc::new(Vec::with_capacity(window.len() + 8));
+        let mut adapter = Self { events, restorer, first: None, task: None, tokens: 0, bytes: 0 };
+        for row in window {
+            let mut restorer = adapter.restorer.clone();
+            let event = Arc::new(restorer.restore(row));
+            adapter.push(Upcoming { event, row: Some(RowInfo::new(row.seq, &row.message, restorer)) });
+        }
+        adapter
+    }
+
+    pub(crate) fn root_agent(&self) -> &str {
+        self.restorer.root_agent()
+    }
+
+    /// The sequence number of the first event.
+    pub(crate) fn first_seq(&self) -> Option<Seq> {
+        self.first
     }
 
     pub fn all(&self) -> &[Arc<Event>] {
@@ -140,7 +163,7 @@ impl EventsAdapter {
             } else {
                 restorer.restore(&StoredMessage { seq, message: row.clone() })
             };
-            Upcoming { event: Arc::new(event), row: Some(RowInfo::new(row, restorer.clone())) }
+            Upcoming { event: Arc::new(event), row: Some(RowInfo::new(seq, row, restorer.clone())) }
         };
         events.into_iter().map(upcoming).collect()
     }
@@ -148,7 +171,8 @@ impl EventsAdapter {
     /// Appends a stored event to the history and returns its wire form.
     pub(crate) fn push(&mut self, upcoming: Upcoming) -> Arc<Event> {
         let Upcoming { event, row } = upcoming;
-        if let Some(RowInfo { restorer, tokens, bytes }) = row {
+        if let Some(RowInfo { seq, restorer, tokens, bytes }) = row {
+            self.first.get_or_insert(seq);
             self.restorer = restorer;
             self.tokens += tokens;
             self.bytes += bytes;

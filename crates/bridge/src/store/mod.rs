@@ -10,6 +10,7 @@
 //! | `facts` | pending work: open calls, questions, the active agent |
 //! | `ledger` | the record that a tool call has begun |
 //! | `draft` | the streamed text of an answer that is not committed yet |
+//! | `recipe` | how the request of a model call was built |
 //! | `cache` | LRU cache of sessions between turns |
 //! | `task` | the user's request that a long turn works on |
 //! | [`archive`] | sessions and artifacts for listings, exports and the server |
@@ -23,6 +24,7 @@ pub(crate) mod entries;
 pub mod events;
 pub(crate) mod facts;
 pub(crate) mod ledger;
+pub(crate) mod recipe;
 pub mod row;
 pub mod service;
 pub mod session;

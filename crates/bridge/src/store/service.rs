@@ -58,8 +58,8 @@ impl SessionServiceAdapter {
         state: Map<String, Value>,
         on_conflict: OnConflict,
     ) -> Result<SessionAdapter, ServiceError> {
-        let (stored, state) = (store_key(&key), state::changes(&state));
-        let new = NewSession { key: stored, state, steps: Vec::new(), on_conflict };
+        let (stored, state) = (key.clone(), state::changes(&state));
+        let new = NewSession { key: stored, state, steps: Vec::new(), on_conflict, quota: None };
         self.store.create(new).await.map_err(|error| service_error(error, &key))?;
         self.get(&key).await?.ok_or(ServiceError::NotFound(key))
     }
@@ -101,7 +101,7 @@ impl SessionServiceAdapter {
     }
 
     async fn snapshot(&self, key: &SessionKey, tail: TailBudget) -> Result<Option<Snapshot>, ServiceError> {
-        let loaded = self.store.load(&store_key(key), tail);
+        let loaded = self.store.load(key, tail);
         let loaded = failpoint::around([Point::BeforeLoad, Point::AfterLoad], loaded).await;
         loaded.map_err(|error| service_error(error, key))
     }
@@ -122,7 +122,7 @@ impl SessionServiceAdapter {
 
     /// Looks up a deferred call in the whole history and adds it to the session's facts. Returns whether it exists.
     pub(crate) async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {
-        let row = self.store.fact(&store_key(&session.key), facts::call_kind(), id);
+        let row = self.store.fact(&session.key, facts::call_kind(), id);
         let row = failpoint::around([Point::BeforeLoad, Point::AfterLoad], row).await;
         let row = row.map_err(|error| service_error(error, &session.key))?;
         let call = row.as_ref().and_then(facts::deferred);
@@ -204,18 +204,16 @@ impl SessionService for SessionServiceAdapter {
     }
 }
 
-pub(crate) fn store_key(key: &SessionKey) -> session::SessionKey {
-    session::SessionKey::new(&key.app_name, &key.user_id, &key.session_id)
-}
-
 pub(crate) fn service_error(error: session::Error, key: &SessionKey) -> ServiceError {
     match error {
         session::Error::NotFound(_) => ServiceError::NotFound(key.clone()),
         session::Error::Exists(_) => ServiceError::Exists(key.clone()),
+        session::Error::QuotaReached { user, quota } => ServiceError::QuotaReached { user, quota },
         session::Error::Conflict { .. }
         | session::Error::Fenced(_)
         | session::Error::Busy(_)
         | session::Error::RunMoved { .. }
+        | session::Error::RunExists { .. }
         | session::Error::Duplicate { .. }
         | session::Error::KeyReused => ServiceError::Stale(key.clone()),
         error @ session::Error::DamagedSession { .. } => {

@@ -33,6 +33,8 @@ pub struct SessionAdapter {
     pub(crate) draft: Option<Box<Event>>,
     /// The run that wrote the draft.
     pub(crate) draft_run: Option<String>,
+    /// The hashes of recipe texts that are stored for this session.
+    pub(crate) known_texts: Vec<String>,
 }
 
 impl SessionAdapter {
@@ -56,6 +58,7 @@ impl SessionAdapter {
             question_runs: facts::question_runs(&snapshot.facts),
             draft: snapshot.draft.as_ref().and_then(draft::restore).map(Box::new),
             draft_run: snapshot.draft.map(|draft| draft.run),
+            known_texts: Vec::new(),
         }
     }
 
@@ -73,6 +76,7 @@ impl SessionAdapter {
             question_runs: HashMap::new(),
             draft: None,
             draft_run: None,
+            known_texts: self.known_texts.clone(),
             ..*self
         };
         is_settled.then(|| CachedSession { session: copy(), epoch })

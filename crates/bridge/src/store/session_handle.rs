@@ -1,22 +1,21 @@
-//! A handle to one session of the store under ADK's key. It converts the key and maps the store's errors in one place.
+//! A handle to one session of the store, which maps the store's errors in one place.
 
-use crate::store::service::{service_error, store_key};
+use crate::store::service::service_error;
 use adk::{error::ServiceError, session::SessionKey};
 use session::{
-    Artifact, ArtifactKey, Commit, Committed, NewArtifact, PageRequest, RunRecord, Snapshot, Store,
-    StoredMessage, TailBudget,
+    Artifact, ArtifactKey, Commit, Committed, NewArtifact, PageRequest, RecipeQuery, RecipeText, RunRecord,
+    Snapshot, Store, StoredMessage, StoredRecipe, TailBudget,
 };
 use std::{future::Future, sync::Arc};
 
 pub(crate) struct SessionHandle<'a> {
     store: &'a dyn Store,
     key: &'a SessionKey,
-    stored_key: session::SessionKey,
 }
 
 impl<'a> SessionHandle<'a> {
     pub(crate) fn new(store: &'a Arc<dyn Store>, key: &'a SessionKey) -> Self {
-        Self { store: &**store, key, stored_key: store_key(key) }
+        Self { store: &**store, key }
     }
 
     async fn mapped<T>(&self, call: impl Future<Output = session::Result<T>>) -> Result<T, ServiceError> {
@@ -24,23 +23,23 @@ impl<'a> SessionHandle<'a> {
     }
 
     fn artifact_key(&self, name: &str) -> ArtifactKey {
-        ArtifactKey { session: self.stored_key.clone(), name: name.to_owned() }
+        ArtifactKey { session: self.key.clone(), name: name.to_owned() }
     }
 
     pub(crate) async fn load(&self, tail: TailBudget) -> Result<Option<Snapshot>, ServiceError> {
-        self.mapped(self.store.load(&self.stored_key, tail)).await
+        self.mapped(self.store.load(self.key, tail)).await
     }
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Committed, ServiceError> {
-        self.mapped(self.store.commit(&self.stored_key, commit)).await
+        self.mapped(self.store.commit(self.key, commit)).await
     }
 
     pub(crate) async fn delete(&self) -> Result<bool, ServiceError> {
-        self.mapped(self.store.delete(&self.stored_key)).await
+        self.mapped(self.store.delete(self.key)).await
     }
 
     pub(crate) async fn read(&self, page: PageRequest) -> Result<Vec<StoredMessage>, ServiceError> {
-        self.mapped(self.store.read(&self.stored_key, page)).await
+        self.mapped(self.store.read(self.key, page)).await
     }
 
     /// The rows of one run, by the run's number.
@@ -49,19 +48,28 @@ impl<'a> SessionHandle<'a> {
         run: u64,
         page: PageRequest,
     ) -> Result<Vec<StoredMessage>, ServiceError> {
-        self.mapped(self.store.read_run(&self.stored_key, run, page)).await
+        self.mapped(self.store.read_run(self.key, run, page)).await
     }
 
     pub(crate) async fn run(&self, id: &str) -> Result<Option<RunRecord>, ServiceError> {
-        self.mapped(self.store.run(&self.stored_key, id)).await
+        self.mapped(self.store.run(self.key, id)).await
     }
 
     pub(crate) async fn runs(&self, limit: usize) -> Result<Vec<RunRecord>, ServiceError> {
-        self.mapped(self.store.runs(&self.stored_key, limit)).await
+        self.mapped(self.store.runs(self.key, limit)).await
+    }
+
+    /// The recipes of model calls, newest first.
+    pub(crate) async fn recipes(&self, query: RecipeQuery) -> Result<Vec<StoredRecipe>, ServiceError> {
+        self.mapped(self.store.recipes(self.key, query)).await
+    }
+
+    pub(crate) async fn recipe_texts(&self, hashes: Vec<String>) -> Result<Vec<RecipeText>, ServiceError> {
+        self.mapped(self.store.recipe_texts(self.key, hashes)).await
     }
 
     pub(crate) async fn artifact_names(&self) -> Result<Vec<String>, ServiceError> {
-        self.mapped(self.store.names(&self.stored_key)).await
+        self.mapped(self.store.names(self.key)).await
     }
 
     pub(crate) async fn save_artifact(&self, name: &str, artifact: NewArtifact) -> Result<u64, ServiceError> {

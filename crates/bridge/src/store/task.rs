@@ -42,7 +42,7 @@ pub(crate) async fn find_before(
     let (mut end, stored) = (end, SessionHandle::new(store, key));
     for _ in 0..PAGES {
         let after = Seq(end.0.saturating_sub(PAGE as u64 + 1));
-        let page = PageRequest { after, limit: PAGE };
+        let page = PageRequest { after, limit: PAGE, max_bytes: usize::MAX };
         let mut rows = stored.read(page).await?;
         rows.retain(|row| row.seq < end);
         let task = last_request_in(&rows, root_agent);

@@ -23,6 +23,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+/// The session service that the runner of one turn uses. It adds the turn to every commit: start, lease, or end of the run.
 pub(crate) struct TurnSessions {
     sessions: SessionServiceAdapter,
     turn: Arc<TurnHandle>,

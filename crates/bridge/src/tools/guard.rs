@@ -143,7 +143,7 @@ impl Guard {
 /// A tool definition that no person has reviewed requires approval, whatever the rules allow.
 fn with_review(tool: &dyn Tool, verdict: Verdict) -> Verdict {
     match tool.review_reason().filter(|_| verdict.decision != Decision::Deny) {
-        Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
+        Some(reason) => Verdict::new(Decision::Ask, reason),
         None => verdict,
     }
 }

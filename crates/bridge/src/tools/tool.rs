@@ -12,10 +12,11 @@ use adk::{
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use futures::future::BoxFuture;
+use lock::LockExt;
 use serde_json::{Map, Value};
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 use tools::{
     AppUser, ArtifactBody, ArtifactFile, Effect, Mask, ToolHost, ToolReply, ToolRequest, ToolsError,
@@ -154,7 +155,7 @@ impl ToolHost for TurnHost {
     }
 
     fn progress(&self, text: &str) {
-        let mut mask = self.progress_mask.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mask = self.progress_mask.locked();
         self.context.report_progress(&String::from_utf8_lossy(&mask.push(text.as_bytes())));
     }
 

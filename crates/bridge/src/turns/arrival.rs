@@ -2,11 +2,13 @@
 //! acceptance, the ticket in the store determines the order.
 
 use futures::{FutureExt, future::BoxFuture};
+use lock::LockExt;
+use session::NewRun;
 use std::{
     collections::BTreeMap,
     fmt, mem,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -25,7 +27,19 @@ pub(crate) struct SessionGate {
     active: AtomicUsize,
     /// The queued runs of this process, by ticket. Only the first one polls the store. A run that was taken over
     /// joins late and may have the smallest ticket.
-    queued: Mutex<BTreeMap<u64, String>>,
+    queued: Mutex<BTreeMap<u64, QueuedRun>>,
+}
+
+/// A queued run of this process. The owner distinguishes it from a refused request for the same run id.
+struct QueuedRun {
+    id: String,
+    owner: String,
+}
+
+impl QueuedRun {
+    fn is(&self, run: &NewRun) -> bool {
+        self.id == run.id && self.owner == run.owner
+    }
 }
 
 impl SessionGate {
@@ -56,23 +70,23 @@ impl SessionGate {
         self.changed.notify_waiters();
     }
 
-    fn queue(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, String>> {
-        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, QueuedRun>> {
+        self.queued.locked()
     }
 
-    pub(super) fn join_queue(&self, ticket: u64, id: &str) {
-        self.queue().insert(ticket, id.to_owned());
+    pub(super) fn join_queue(&self, ticket: u64, run: &NewRun) {
+        self.queue().insert(ticket, QueuedRun { id: run.id.clone(), owner: run.owner.clone() });
         // The run that was first may be second now.
         self.changed.notify_waiters();
     }
 
-    pub(super) fn leave_queue(&self, id: &str) {
-        self.queue().retain(|_, queued| queued != id);
+    pub(super) fn leave_queue(&self, run: &NewRun) {
+        self.queue().retain(|_, queued| !queued.is(run));
         self.changed.notify_waiters();
     }
 
-    pub(super) fn is_first(&self, id: &str) -> bool {
-        self.queue().first_key_value().is_some_and(|(_, first)| first == id)
+    pub(super) fn is_first(&self, run: &NewRun) -> bool {
+        self.queue().first_key_value().is_some_and(|(_, first)| first.is(run))
     }
 }
 

@@ -10,14 +10,17 @@ use super::{
     backoff::Backoff,
     phase::{Phase, Refused},
 };
+use adk::trace::{MeasuredOperation, Trace};
 use failpoint::{Point, around};
+use lock::LockExt;
 use session::{
     Commit, Committed, Error, Lease, NewRun, OwnerClaim, RunStatus, SessionKey, SettledMessage, Start, Store,
     TurnChange, Withdrawal,
 };
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
+    time::Instant,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +58,9 @@ pub(crate) struct TurnHandle {
     acceptance: Mutex<Acceptance>,
     /// Cancelled when another owner takes over the run.
     on_loss: Mutex<Option<CancellationToken>>,
+    arrived: Instant,
+    /// Gets the durations of commits and of the wait.
+    trace: OnceLock<Trace>,
 }
 
 /// Called once when the message is stored, before the signal is sent.
@@ -77,11 +83,16 @@ impl TurnHandle {
     ) -> Self {
         let phase = Mutex::new(Phase::Unstarted(None));
         let (acceptance, on_loss) = (Mutex::default(), Mutex::default());
-        Self { store, key, run, claim, gate, phase, acceptance, on_loss }
+        let (arrived, trace) = (Instant::now(), OnceLock::new());
+        Self { store, key, run, claim, gate, phase, acceptance, on_loss, arrived, trace }
     }
 
     pub(crate) fn run_id(&self) -> &str {
         &self.run.id
+    }
+
+    pub(super) fn run(&self) -> &NewRun {
+        &self.run
     }
 
     pub(crate) fn key(&self) -> &SessionKey {
@@ -98,23 +109,34 @@ impl TurnHandle {
 
     /// Cancels `cancel` when another owner takes over the run.
     pub(crate) fn cancel_on_loss(&self, cancel: CancellationToken) {
-        *self.on_loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(cancel);
+        *self.on_loss.locked() = Some(cancel);
+    }
+
+    /// Reports the durations of commits and of the wait to `trace`. Only the first call has an effect.
+    pub(crate) fn measure_with(&self, trace: Trace) {
+        let _ = self.trace.set(trace);
+    }
+
+    fn measure(&self, operation: MeasuredOperation, since: Instant) {
+        if let Some(trace) = self.trace.get() {
+            trace.measure(operation, since.elapsed());
+        }
     }
 
     /// Another owner has the run.
     pub(crate) fn lose(&self) {
         *self.phase() = Phase::Lost;
-        if let Some(cancel) = &*self.on_loss.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(cancel) = &*self.on_loss.locked() {
             cancel.cancel();
         }
     }
 
     fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        self.phase.locked()
     }
 
     fn acceptance(&self) -> MutexGuard<'_, Acceptance> {
-        self.acceptance.lock().unwrap_or_else(PoisonError::into_inner)
+        self.acceptance.locked()
     }
 
     pub(crate) fn lease(&self) -> Option<Lease> {
@@ -198,14 +220,14 @@ impl TurnHandle {
     /// Sets the phase to running: the run was taken over, or its start was not acknowledged.
     pub(crate) fn set_running(&self, lease: Lease) {
         *self.phase() = Phase::Running(lease);
-        self.gate.leave_queue(&self.run.id);
+        self.gate.leave_queue(&self.run);
         self.accept();
     }
 
     /// Sets the phase to queued.
     pub(super) fn set_queued(&self, ticket: u64) {
         *self.phase() = Phase::Queued { ticket, attempt: Vec::new() };
-        self.gate.join_queue(ticket, &self.run.id);
+        self.gate.join_queue(ticket, &self.run);
         self.accept();
     }
 
@@ -232,8 +254,11 @@ impl TurnHandle {
         let is_cached = if_epoch.is_some();
         let ids = || commit.messages.iter().map(|message| message.id.clone()).collect();
         let queued = self.ticket().map(|ticket| (ticket, ids()));
+        // A queued run exists.
+        let run = NewRun { is_new: self.run.is_new && queued.is_none(), ..self.run.clone() };
         *self.phase() = Phase::Starting;
-        let turn = TurnChange::Start(Start { run: self.run.clone(), if_epoch, supersedes, settled, options });
+        let turn = TurnChange::Start(Start { run, if_epoch, supersedes, settled, options });
+        let began = Instant::now();
         let committed = self.store.commit(&self.key, Commit { turn, ..commit });
         let committed = around([Point::BeforeStart, Point::AfterStart], committed).await;
         let next = match &committed {
@@ -244,7 +269,9 @@ impl TurnHandle {
         let is_running = matches!(next, Phase::Running(_));
         *self.phase() = next;
         if is_running {
-            self.gate.leave_queue(&self.run.id);
+            self.measure(MeasuredOperation::Append, began);
+            self.measure(MeasuredOperation::QueueWait, self.arrived);
+            self.gate.leave_queue(&self.run);
             self.accept();
         }
         committed
@@ -278,10 +305,14 @@ impl TurnHandle {
                 [Point::BeforeStep, Point::AfterStep]
             }
         };
+        let began = Instant::now();
         loop {
             let committed = self.store.commit(&self.key, commit.clone());
             let error = match around(points, committed).await {
-                Ok(committed) => return Ok(committed),
+                Ok(committed) => {
+                    self.measure(MeasuredOperation::Append, began);
+                    return Ok(committed);
+                }
                 Err(error) => error,
             };
             if let Error::Fenced(_) | Error::RunMoved { .. } | Error::NotFound(_) = error {
@@ -306,7 +337,7 @@ impl TurnHandle {
 
     /// Removes the run from the queue before it has started.
     pub(crate) async fn withdraw(&self, status: RunStatus, error: Option<String>) {
-        self.gate.leave_queue(&self.run.id);
+        self.gate.leave_queue(&self.run);
         if self.ticket().is_none() {
             return;
         }
@@ -330,7 +361,7 @@ impl Drop for TurnHandle {
     fn drop(&mut self) {
         let is_accepted = self.acceptance().is_accepted;
         let phase = self.phase().abandoned_phase();
-        self.gate.leave_queue(&self.run.id);
+        self.gate.leave_queue(&self.run);
         if is_accepted {
             self.gate.ended();
         }

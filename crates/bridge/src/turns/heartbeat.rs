@@ -3,15 +3,17 @@
 
 use super::handle::TurnHandle;
 use failpoint::Point;
+use lock::LockExt;
 use session::Store;
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 
 /// Interval between heartbeats.
 pub(super) const INTERVAL: Duration = Duration::from_secs(2);
 
+/// The heartbeat task: one per process, started with its first turn, ended when no turn is left.
 pub(super) struct HeartbeatTask {
     store: Arc<dyn Store>,
     watched: Mutex<WatchedTurns>,
@@ -45,11 +47,11 @@ impl HeartbeatTask {
     }
 
     fn watched(&self) -> MutexGuard<'_, WatchedTurns> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watched.locked()
     }
 
     async fn beat(self: Arc<Self>) {
-        let _beating = Beating(&self);
+        let _guard = HeartbeatGuard(&self);
         loop {
             tokio::time::sleep(INTERVAL).await;
             let turns: Vec<Arc<TurnHandle>> = {
@@ -91,9 +93,9 @@ impl HeartbeatTask {
 }
 
 /// Resets the flag when the runtime drops the task, so that the next turn starts another.
-struct Beating<'a>(&'a HeartbeatTask);
+struct HeartbeatGuard<'a>(&'a HeartbeatTask);
 
-impl Drop for Beating<'_> {
+impl Drop for HeartbeatGuard<'_> {
     fn drop(&mut self) {
         self.0.watched().is_beating = false;
     }

@@ -31,17 +31,17 @@ pub(crate) use phase::Refused;
 pub(crate) use request::{QueuedRequest, RunOptions};
 pub(crate) use waiting::QueuePosition;
 
-use crate::store::service::store_key;
-use adk::{draft::DraftFlush, session::SessionKey};
+use adk::{draft::DraftFlush, event::mint_invocation_id, session::SessionKey};
 use arrival::SessionGate;
 use failpoint::Point;
 use handle::Claim;
 use heartbeat::HeartbeatTask;
+use lock::LockExt;
 use session::{NewRun, OwnerClaim, RequestKey, Store, TakeOver, TakenOver, TakenOverState};
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, Weak},
 };
 use tokio::sync::Notify;
 use watch::OwnerWatch;
@@ -61,16 +61,26 @@ struct TurnsInner {
     sweeper: OnceLock<Arc<Notify>>,
 }
 
-/// The id and idempotency key of a run.
+/// The id and idempotency key of a run. The id is that of the invocation, unless the message responds to a call of an earlier
+/// one.
 #[derive(Clone, Debug)]
 pub(crate) struct RunName {
     pub(crate) id: String,
     pub(crate) request_key: Option<RequestKey>,
+    /// Whether the run must not exist.
+    pub(crate) is_new: bool,
 }
 
 impl RunName {
-    pub(crate) fn fresh() -> Self {
-        Self { id: uuid::Uuid::new_v4().to_string(), request_key: None }
+    /// The name of a new run: the requested id, or a generated one.
+    pub(crate) fn fresh(requested: Option<&str>) -> Self {
+        let id = requested.map_or_else(mint_invocation_id, str::to_owned);
+        Self { id, request_key: None, is_new: true }
+    }
+
+    /// The name of a run that exists.
+    pub(crate) fn existing(id: String) -> Self {
+        Self { id, request_key: None, is_new: false }
     }
 }
 
@@ -113,7 +123,7 @@ impl Turns {
 
     /// The turn of a run that this process took over.
     pub(crate) fn adopt(&self, key: &SessionKey, Orphan { run, owner }: Orphan) -> Arc<TurnHandle> {
-        let turn = self.handle(key, RunName { id: run.id, request_key: None }, Claim::Shared(owner));
+        let turn = self.handle(key, RunName::existing(run.id), Claim::Shared(owner));
         match run.state {
             TakenOverState::Queued { ticket } => turn.set_queued(ticket),
             TakenOverState::Running { lease, .. } => turn.set_running(lease),
@@ -124,19 +134,19 @@ impl Turns {
     fn handle(
         &self,
         key: &SessionKey,
-        RunName { id, request_key }: RunName,
+        RunName { id, request_key, is_new }: RunName,
         claim: Claim,
     ) -> Arc<TurnHandle> {
         let (Claim::Own(owner) | Claim::Shared(owner)) = &claim;
-        let run = NewRun { id, owner: owner.name().to_owned(), request_key };
-        let handle = TurnHandle::new(Arc::clone(&self.0.store), store_key(key), (run, claim), self.gate(key));
+        let run = NewRun { id, owner: owner.name().to_owned(), request_key, is_new };
+        let handle = TurnHandle::new(Arc::clone(&self.0.store), key.clone(), (run, claim), self.gate(key));
         let handle = Arc::new(handle);
         self.0.heartbeat.watch(&handle);
         handle
     }
 
     fn gate(&self, key: &SessionKey) -> Arc<SessionGate> {
-        let mut gates = self.0.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gates = self.0.gates.locked();
         if let Some(gate) = gates.get(key).and_then(Weak::upgrade) {
             return gate;
         }
@@ -159,7 +169,7 @@ impl Turns {
         if gone.is_empty() {
             return Ok(Vec::new());
         }
-        let change = TakeOver { gone, owner: owner.name().to_owned(), session: session.map(store_key) };
+        let change = TakeOver { gone, owner: owner.name().to_owned(), session: session.cloned() };
         let runs = self.0.store.take_over(change);
         let runs = failpoint::around([Point::BeforeTakeOver, Point::AfterTakeOver], runs).await?;
         Ok(runs.into_iter().map(|run| Orphan { run, owner: Arc::clone(&owner) }).collect())

@@ -87,6 +87,8 @@ pub(crate) enum Refused {
     Duplicate(String),
     /// The idempotency key was used for another request.
     KeyReused,
+    /// The session has a run with the id of the new one.
+    RunExists,
 }
 
 impl Refused {
@@ -96,6 +98,7 @@ impl Refused {
             Error::Fenced(_) | Error::Conflict { .. } => Some(Self::Stale),
             Error::Duplicate { id, .. } => Some(Self::Duplicate(id.clone())),
             Error::KeyReused => Some(Self::KeyReused),
+            Error::RunExists { .. } => Some(Self::RunExists),
             _ => None,
         }
     }

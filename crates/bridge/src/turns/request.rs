@@ -13,6 +13,8 @@ use std::{fmt::Write as _, time::Duration};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueuedRequest {
     input: QueuedInput,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    invocation_id: Option<String>,
     #[serde(default)]
     state_delta: Map<String, Value>,
     #[serde(default)]
@@ -85,6 +87,7 @@ impl QueuedRequest {
                 Input::Again => QueuedInput::Again,
                 Input::Resume => QueuedInput::Resume,
             },
+            invocation_id: request.invocation_id.clone(),
             state_delta: request.state_delta.clone(),
             message_metadata: request.message_metadata.clone(),
             options: RunOptions::new(&request.config),
@@ -118,6 +121,7 @@ impl QueuedRequest {
                 QueuedInput::Again => Input::Again,
                 QueuedInput::Resume => Input::Resume,
             },
+            invocation_id: self.invocation_id,
             // A run that continues holds the lease, and is never queued.
             continue_run: false,
             state_delta: self.state_delta,
@@ -174,6 +178,7 @@ mod tests {
             let request = RunRequest {
                 key: key.clone(),
                 input,
+                invocation_id: Some("chosen".to_owned()),
                 continue_run: false,
                 state_delta: map("state"),
                 message_metadata: map("message"),
@@ -191,6 +196,7 @@ mod tests {
             let back = queued.into_request(&listener);
             assert_eq!(format!("{:?}", back.input), format!("{:?}", request.input));
             assert_eq!(format!("{:?}", back.config), format!("{:?}", request.config));
+            assert_eq!(back.invocation_id, request.invocation_id);
             assert_eq!(back.state_delta, request.state_delta);
             assert_eq!(back.message_metadata, request.message_metadata);
         }
@@ -237,6 +243,8 @@ mod tests {
         for other in [r#"{"a": 2}"#, r#"{"a": "1"}"#, r#"{"a": true}"#, "{}", r#"{"a": [1]}"#] {
             assert_ne!(print(r#"{"a": 1}"#), print(other));
         }
+        let named = RunRequest { invocation_id: Some("chosen".to_owned()), ..request("{}") };
+        assert_ne!(QueuedRequest::fingerprint(&named), print("{}"));
         let streamed = RunRequest {
             config: RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() },
             ..request("{}")

@@ -30,7 +30,7 @@ impl Turns {
             tokio::pin!(changed);
             // Changes from here on are not missed.
             changed.as_mut().enable();
-            let is_first = gate.is_first(turn.run_id());
+            let is_first = gate.is_first(turn.run());
             if is_first {
                 match self.position(key, turn).await {
                     Ok(Some(position)) => return Ok(position),

@@ -4,10 +4,11 @@
 //! displaces no owner.
 
 use super::heartbeat::INTERVAL;
+use lock::LockExt;
 use session::{GoneOwner, Liveness, OwnerClaim, OwnerStatus, Store};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -43,7 +44,7 @@ impl OwnerWatch {
     }
 
     fn observed(&self) -> MutexGuard<'_, Observed> {
-        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.observed.locked()
     }
 
     /// Whether an owner is dead, or has been silent for [`SILENCE`] as of the last observation.

@@ -32,6 +32,11 @@ impl Budget {
         }
     }
 
+    /// A budget that was in use once, from a recipe.
+    pub(crate) fn restored(tokens: u32, max_messages: Option<usize>) -> Self {
+        Self { tokens, max_messages }
+    }
+
     pub fn tokens(self) -> u32 {
         self.tokens
     }

@@ -11,6 +11,7 @@ mod attempts;
 mod common;
 mod interrupted;
 mod malformed;
+mod model_calls;
 mod spec_call_rows;
 mod spec_legacy_rows_and_ids;
 mod spec_sessions_and_instructions;

@@ -46,8 +46,8 @@ async fn malformed_arguments_survive_a_restart() {
         let agent = start(&backend.store, LlmAgent { tools: vec![tool.adapted()], ..root(&model) }).await;
         agent.run_and_collect(say("look")).await.unwrap();
         drop(agent);
-        let page = PageRequest { after: Seq::START, limit: 100 };
-        let rows = backend.again().read(&crate::common::store_key(), page).await.unwrap();
+        let page = PageRequest { after: Seq::START, limit: 100, max_bytes: usize::MAX };
+        let rows = backend.again().read(&crate::common::key(), page).await.unwrap();
         let event = Restorer::new("root").restore(&rows[1]);
         let call = event.calls().next().unwrap();
         assert_eq!(call.malformed_args(), Some(r#"{"city": Zurich"#), "{}", backend.name);

@@ -1,8 +1,7 @@
 //! Spec J–M: ids, names and data of calls and responses in rows.
 
 use crate::common::{
-    Fake, Recorder, Shared, backends, call, done, key, last_request, log, root, say, seen, start, store_key,
-    text,
+    Fake, Recorder, Shared, backends, call, done, key, last_request, log, root, say, seen, start, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -43,8 +42,8 @@ async fn append(store: &Shared, event: Event) -> (SessionMessage, SessionAdapter
     let service = SessionServiceAdapter::new(store.clone(), "root", Budget::default());
     let mut session = service.get_or_create(&key()).await.unwrap();
     service.append(&mut session, event).await.unwrap();
-    let page = PageRequest { after: Seq::START, limit: 100 };
-    let row = store.read(&store_key(), page).await.unwrap().pop().unwrap().message;
+    let page = PageRequest { after: Seq::START, limit: 100, max_bytes: usize::MAX };
+    let row = store.read(&key(), page).await.unwrap().pop().unwrap().message;
     (row, service.get(&key()).await.unwrap().unwrap())
 }
 
@@ -153,7 +152,7 @@ async fn session_of_rows(store: &Shared, rows: Vec<(&str, &str, Vec<ToolCall>)>)
         let (role, content) = (role.to_owned(), content.to_owned());
         let message =
             SessionMessage { id: number.to_string(), role, content, tool_calls, ..SessionMessage::default() };
-        store.commit(&store_key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
+        store.commit(&key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
     }
     service.get(&key()).await.unwrap().unwrap()
 }

@@ -2,7 +2,6 @@
 
 use crate::common::{
     Fake, Shared, backends, key, last_request, messages, named_within, root, say, seen, start, start_within,
-    store_key,
 };
 use adk::{
     content::{Content, FunctionCall, FunctionResponse, Part},
@@ -44,7 +43,7 @@ async fn store_rows(store: &Shared, rows: &[Row]) {
             tokens: row.tokens,
             ..SessionMessage::default()
         };
-        store.commit(&store_key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
+        store.commit(&key(), Commit { messages: vec![message], ..Commit::default() }).await.unwrap();
     }
 }
 

@@ -1,8 +1,7 @@
 //! Spec A–E: the agent, sessions and their events, system instructions, tools.
 
 use crate::common::{
-    Fake, Recorder, backends, call, calls, done, key, last_request, log, root, say, seen, start, store_key,
-    stub, text,
+    Fake, Recorder, backends, call, calls, done, key, last_request, log, root, say, seen, start, stub, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -61,7 +60,7 @@ async fn spec_b1_stored_session_is_loaded_as_an_adk_session() {
                 ..SessionMessage::default()
             };
             let step = Commit { messages: vec![row], ..Commit::default() };
-            backend.store.commit(&store_key(), step).await.unwrap();
+            backend.store.commit(&key(), step).await.unwrap();
         }
         let session = service.get(&key()).await.unwrap().unwrap();
         assert_eq!(seen(session.events()), ["user: hello", "root: hi"], "{}", backend.name);
@@ -150,8 +149,8 @@ async fn spec_c3_state_delta_alone_is_stored_without_a_message() {
         assert!(log(&backend.store).await.is_empty());
         assert_eq!(session.state()["n"], 1);
         assert_eq!(service.get(&key()).await.unwrap().unwrap().state()["n"], 1);
-        let page = PageRequest { after: Seq::START, limit: 10 };
-        let changes = backend.store.state_changes(&store_key(), page).await.unwrap();
+        let page = PageRequest { after: Seq::START, limit: 10, max_bytes: usize::MAX };
+        let changes = backend.store.state_changes(&key(), page).await.unwrap();
         assert_eq!((changes.len(), changes[0].seq, &changes[0].key), (1, Seq(1), &"n".to_owned()));
     }
 }

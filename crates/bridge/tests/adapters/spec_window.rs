@@ -2,7 +2,7 @@
 
 use crate::common::{
     Backend, Fake, Shared, backends, calls, done, key, last_request, named_within, say, seen, start_within,
-    store_key, stub, text,
+    stub, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -141,11 +141,7 @@ async fn spec_f3_f4_f5_rows_without_author_are_sent_as_the_agents_messages() {
                 content: role.into(),
                 ..SessionMessage::default()
             };
-            backend
-                .store
-                .commit(&store_key(), Commit { messages: vec![row], ..Commit::default() })
-                .await
-                .unwrap();
+            backend.store.commit(&key(), Commit { messages: vec![row], ..Commit::default() }).await.unwrap();
         }
         agent.run_and_collect(say("go")).await.unwrap();
         let sent = last_request(&model);

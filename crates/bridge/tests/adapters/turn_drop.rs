@@ -2,7 +2,7 @@
 
 use crate::common::{
     Backend, Elsewhere, Fake, Recorder, call, calls, dead_owner, done, enqueue, key, log, payload, queued,
-    root, running, runs, say, start, store_key, until,
+    root, running, runs, say, start, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -131,9 +131,9 @@ async fn dropped_run_releases_its_lease_for_other_processes() {
         until(async || model.requests().len() == 1).await;
         // Another process only knows that this one is alive: the lease itself must be free.
         let outside = backend.again();
-        assert!(outside.activity(&store_key()).await.unwrap().running.is_some());
+        assert!(outside.activity(&key()).await.unwrap().running.is_some());
         sent.abort();
-        until(async || outside.activity(&store_key()).await.unwrap().running.is_none()).await;
+        until(async || outside.activity(&key()).await.unwrap().running.is_none()).await;
         assert_eq!(runs(&backend.store).await[0].status, RunStatus::Interrupted, "{}", backend.name);
         running(&outside, Elsewhere::new(&backend).name(), "mine now").await;
     }

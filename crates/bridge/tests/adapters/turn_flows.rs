@@ -339,7 +339,7 @@ async fn last_author_of_imported_events_is_the_active_agent() {
             imported("helper", Content::new("model", serde_json::from_value(asks).unwrap())),
         ];
         let archive = bridge::Archive::new(Arc::clone(&backend.store));
-        archive.create(&key(), &Map::new(), &events).await.unwrap();
+        archive.create(&key(), &Map::new(), &events, None).await.unwrap();
         let agent = Agent::new(Arc::clone(&backend.store), team(&Fake::echo()), Budget::default()).unwrap();
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         // An imported call is not run.

@@ -2,7 +2,7 @@
 
 use crate::common::{
     Backend, Fake, Shared, Tap, backends, calls, done, key, last_request, named_within, root, say,
-    session_key, start, start_within, store_key, stub, text,
+    session_key, start, start_within, stub, text,
 };
 use adk::{
     agent::LlmAgent,
@@ -85,7 +85,7 @@ async fn concurrent_state_changes_are_visible_in_every_scope() {
         assert_eq!(last_request(&model)[0], "system: apple plum ", "{}", backend.name);
         assert_eq!(tap.loads(), 0, "the first commit returns the shared state");
         let own = vec![set(Scope::Session, "s", "pear")];
-        backend.store.commit(&store_key(), Commit { state: own, ..Commit::default() }).await.unwrap();
+        backend.store.commit(&key(), Commit { state: own, ..Commit::default() }).await.unwrap();
         agent.run_and_collect(say("three")).await.unwrap();
         assert_eq!(last_request(&model)[0], "system: apple plum pear", "{}", backend.name);
         assert_eq!(tap.loads(), 1);
@@ -113,12 +113,12 @@ async fn deleted_session_is_not_found_and_a_recreated_one_is_empty() {
     for backend in backends() {
         let model = Fake::echo();
         let (_, agent) = after_a_turn(&backend, root(&model)).await;
-        backend.store.delete(&store_key()).await.unwrap();
+        backend.store.delete(&key()).await.unwrap();
         let gone = agent.run_and_collect(say("two")).await;
         assert!(matches!(gone, Err(RunError::SessionNotFound(_))), "{}: {gone:?}", backend.name);
         agent.sessions().get_or_create(&key()).await.unwrap();
         agent.run_and_collect(say("three")).await.unwrap();
-        backend.store.delete(&store_key()).await.unwrap();
+        backend.store.delete(&key()).await.unwrap();
         agent.sessions().get_or_create(&key()).await.unwrap();
         agent.run_and_collect(say("four")).await.unwrap();
         assert_eq!(last_request(&model), ["user: four"], "{}", backend.name);

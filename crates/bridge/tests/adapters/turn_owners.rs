@@ -2,7 +2,7 @@
 
 use crate::common::{
     Backend, Elsewhere, Fake, OneAgent, Shared, Tap, backends, calls, dead_owner, enqueue, finish, key, log,
-    payload, queued, root, running, runs, say, start, store_key, stub, team, until,
+    payload, queued, root, running, runs, say, start, stub, team, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -223,9 +223,9 @@ async fn running_turn(store: &Shared) -> (JoinHandle<Result<String, RunError>>, 
 
 /// Makes another owner responsible for the running run.
 async fn displace(store: &Shared, owner: &str) {
-    let name = store.activity(&store_key()).await.unwrap().running.unwrap().owner;
+    let name = store.activity(&key()).await.unwrap().running.unwrap().owner;
     let gone = vec![GoneOwner { name, if_beats: None }];
-    let change = TakeOver { gone, owner: owner.to_owned(), session: Some(store_key()) };
+    let change = TakeOver { gone, owner: owner.to_owned(), session: Some(key()) };
     assert_eq!(store.take_over(change).await.unwrap().len(), 1);
 }
 
@@ -277,12 +277,12 @@ async fn reader_of_a_displaced_run_follows_its_successor() {
         let agent = start(&backend.store, root(&model)).await.with_turns(runs.turns().clone());
         let mut reader = runs.start(&agent, say("hello"), StartOptions::default()).await.unwrap();
         until(async || model.requests().len() == 1).await;
-        let name = backend.store.activity(&store_key()).await.unwrap().running.unwrap().owner;
+        let name = backend.store.activity(&key()).await.unwrap().running.unwrap().owner;
         let outside = backend.again();
         let echo = start(&outside, root(&Fake::echo())).await;
         let owner = dead_owner(&outside);
         let gone = vec![GoneOwner { name, if_beats: None }];
-        let change = TakeOver { gone, owner, session: Some(store_key()) };
+        let change = TakeOver { gone, owner, session: Some(key()) };
         backend.store.take_over(change).await.unwrap();
         // The first owner notices when it commits its answer; the successor answers in the meantime.
         echo.run_and_collect(say("next")).await.unwrap();

@@ -1,8 +1,7 @@
 //! One turn at a time in each session: in order, none lost, none interleaved.
 
 use crate::common::{
-    Backend, Fake, Shared, Tap, backends, calls, key, log, queued, root, runs, say, start, store_key, stub,
-    until,
+    Backend, Fake, Shared, Tap, backends, calls, key, log, queued, root, runs, say, start, stub, until,
 };
 use adk::{agent::LlmAgent, error::RunError, runner::RunRequest};
 use bridge::{Agent, Budget};
@@ -171,7 +170,7 @@ async fn queued_message_is_durable() {
         let outside = backend.again();
         until(async || queued(&outside).await.len() == 1).await;
         let id = queued(&outside).await.remove(0).id;
-        let payload = outside.payload(&store_key(), &id).await.unwrap().unwrap();
+        let payload = outside.payload(&key(), &id).await.unwrap().unwrap();
         assert!(payload.contains("two"), "{}", backend.name);
         assert_eq!(log(&outside).await, ["user: one"]);
         gate.add_permits(2);

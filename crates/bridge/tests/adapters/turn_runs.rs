@@ -2,7 +2,7 @@
 
 use crate::common::{
     Fake, OneAgent, Shared, Tap, backends, calls, dead_owner, done, enqueue, key, log, payload, queued,
-    running, say, say_streaming, start, store_key, stub, text, until,
+    running, say, say_streaming, start, stub, text, until,
 };
 use adk::agent::LlmAgent;
 use bridge::{
@@ -229,7 +229,7 @@ async fn failed_start_leaves_its_idempotency_key_free() {
         tap.fail(|commit| matches!(commit.turn, TurnChange::Start(_)));
         let failed = runs.start(&agent, say("pay 10"), keyed("once")).await;
         assert!(matches!(failed, Err(StartError::Run(_))), "{}", backend.name);
-        assert!(store.runs(&store_key(), 9).await.unwrap().is_empty());
+        assert!(store.runs(&key(), 9).await.unwrap().is_empty());
         tap.fail_nothing();
         let mut reader = runs.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
         assert_eq!(rest(&mut reader).await.1, RunOutcome::Done, "{}", backend.name);
@@ -363,7 +363,7 @@ async fn many_queued_messages_of_a_dead_owner_are_answered() {
         });
         until(async || log(&backend.store).await.len() == 82).await;
         until(async || {
-            let all = backend.store.runs(&store_key(), 100).await.unwrap();
+            let all = backend.store.runs(&key(), 100).await.unwrap();
             all.iter().all(|run| run.status == RunStatus::Done)
         })
         .await;

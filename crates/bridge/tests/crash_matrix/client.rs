@@ -120,7 +120,7 @@ impl Client {
 
     /// Whether the log or the queue contains the message.
     async fn is_stored(&self, name: &str, content: &Content) -> bool {
-        let key = store_key();
+        let key = session_key();
         let events = log::events(&*self.store, &key).await;
         let has = |event: &adk::event::Event| {
             event.is_from_user() && event.content.as_ref().is_some_and(|stored| stored.parts == content.parts)
@@ -169,7 +169,7 @@ impl Client {
 
     /// The id of the newest call of this tool in the log.
     pub(crate) async fn call(&self, tool: &str) -> Option<String> {
-        let events = log::events(&*self.store, &store_key()).await;
+        let events = log::events(&*self.store, &session_key()).await;
         let mut calls = events.iter().rev().flat_map(|event| event.calls().filter(|call| call.name == tool));
         calls.find_map(|call| call.id.clone())
     }
@@ -227,8 +227,4 @@ impl Follower {
 
 pub(crate) fn session_key() -> SessionKey {
     SessionKey::new("app", "ann", "s1")
-}
-
-pub(crate) fn store_key() -> session::SessionKey {
-    session::SessionKey::new("app", "ann", "s1")
 }

@@ -208,8 +208,10 @@ fn reader_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
         let is_continued = known.accepted.iter().any(|(other, id)| id == run && other != name);
         // A later message withdraws the question after the reader of the asking run has reached its end.
         let last = end.rows.iter().rfind(own).map(|row| row.shape.as_str());
-        let is_withdrawn =
-            last == Some("root: ←adk_request_confirmation") && start + seen.len() + 1 == stored.len();
+        let is_cancelled = end.runs.iter().any(|row| &row.id == run && row.status == "cancelled");
+        let is_withdrawn = is_cancelled
+            && last == Some("root: ←adk_request_confirmation")
+            && start + seen.len() + 1 == stored.len();
         let has_ended = reaches_end || is_withdrawn || (is_first && is_continued);
         let good = is_window && (!is_first || start == 0) && has_ended;
         if !good {

@@ -3,7 +3,7 @@
 
 use crate::{
     case::{Clock, Scenario, Setting, Stage, StoreKind, Trial},
-    client::{Client, session_key, store_key},
+    client::{Client, session_key},
     log,
     model::{Cue, faults, finished},
     report::{Line, Reporter},
@@ -139,7 +139,7 @@ impl Life {
         let served = tokio::time::timeout(patience(self.setting.clock), self.serve(store, out, &cue));
         tokio::select! {
             served = served => if served.is_err() {
-                out.tell(log::last(&**store, &store_key()).await);
+                out.tell(log::last(&**store, &session_key()).await);
                 out.tell(Line::Problem("it hangs".to_owned()));
             },
             () = cue.died.notified() => {}
@@ -152,7 +152,7 @@ impl Life {
         agent.sessions().get_or_create(&session_key()).await.unwrap();
         let continues = !out.lines().is_empty();
         if continues {
-            out.tell(log::found(&**store, &store_key()).await);
+            out.tell(log::found(&**store, &session_key()).await);
         }
         failpoint::arm(self.trials.iter().map(|trial| trial.plan()).collect());
         let recovery = loop {
@@ -178,7 +178,7 @@ impl Life {
         out.tell(Line::Hits { hits: hits.collect(), fired: failpoint::fired() });
         failpoint::arm(Vec::new());
         self.check_next_request(&client).await;
-        out.tell(log::last(&**store, &store_key()).await);
+        out.tell(log::last(&**store, &session_key()).await);
     }
 
     async fn converse(&self, client: &mut Client, cue: &Cue) {

@@ -9,7 +9,7 @@ use bridge::store::row::Restorer;
 use session::{PageRequest, RunRecord, Seq, SessionKey, Store, StoredMessage, TailBudget};
 use std::collections::HashMap;
 
-pub(crate) const ALL: PageRequest = PageRequest { after: Seq::START, limit: 10_000 };
+pub(crate) const ALL: PageRequest = PageRequest { after: Seq::START, limit: 10_000, max_bytes: usize::MAX };
 
 pub(crate) async fn runs(store: &dyn Store, key: &SessionKey) -> Vec<RunRecord> {
     let mut runs = store.runs(key, 1_000).await.unwrap();

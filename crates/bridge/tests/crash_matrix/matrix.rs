@@ -9,11 +9,12 @@ use crate::{
     table,
 };
 use failpoint::Point;
+use lock::LockExt;
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZero,
     process::ExitCode,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     thread,
     time::Instant,
 };
@@ -136,7 +137,7 @@ fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> 
     // They wait for the disk as often as for a processor.
     let workers = thread::available_parallelism().map_or(2, NonZero::get) * 2;
     let next = Mutex::new(items.iter().enumerate());
-    let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let take = || next.locked().next();
     let serve = || std::iter::from_fn(take).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
     let mut results = thread::scope(|scope| {
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(serve)).collect();

@@ -1,10 +1,11 @@
 //! The report of a process to its parent, line by line and flushed before the process continues.
 
+use lock::LockExt;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     io::Write,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -98,7 +99,7 @@ impl Reporter {
     }
 
     pub(crate) fn tell(&self, line: Line) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.locked();
         let text = serde_json::to_string(&line).unwrap();
         let mut out = std::io::stdout().lock();
         writeln!(out, "{text}").unwrap();
@@ -107,7 +108,7 @@ impl Reporter {
     }
 
     pub(crate) fn lines(&self) -> Vec<Line> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.locked().clone()
     }
 }
 

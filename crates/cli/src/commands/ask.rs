@@ -1,6 +1,6 @@
-//! A question to a person: shown with what would happen, and answered with one key.
+//! Approval questions on the terminal, answered with one key.
 
-use crate::screen::{Style, may_it_run, printable};
+use crate::screen::{Style, approval_question, printable};
 use adk::{
     content::{Content, FunctionResponse, Part},
     pending::{Question, REQUEST_CONFIRMATION},
@@ -9,54 +9,53 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tc
 use serde_json::{Map, json};
 use std::io::{self, IsTerminal, Write};
 
-/// How tools ask that have no more to say than their names: ADK's words, for programs.
-const PLAIN: &str = "Please approve or reject the tool call";
-/// Whoever writes a whole word has so many tenths of a second for each letter.
-const TENTHS: u8 = 3;
+/// The beginning of ADK's generic hint, which tools send that have no hint of their own.
+const GENERIC_HINT: &str = "Please approve or reject the tool call";
+/// The timeout for each further key of an answer that is typed as a whole word, in tenths of a second (`VTIME`).
+const NEXT_KEY_TENTHS: u8 = 3;
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Yes,
-    /// And from now on.
+    /// Approves the call and stores a rule for later ones.
     Always,
     No,
 }
 
-/// Whether there is a person to ask: one who can type and who sees what is asked.
+/// Whether a person can be asked: both standard input and `out` are terminals.
 pub(crate) fn is_attended(out: &impl IsTerminal) -> bool {
     io::stdin().is_terminal() && out.is_terminal()
 }
 
-/// What is asked, in words.
-fn wording(question: &Question) -> String {
+fn question_text(question: &Question) -> String {
     let hint = &question.confirmation.hint;
-    if !hint.is_empty() && !hint.starts_with(PLAIN) {
+    if !hint.is_empty() && !hint.starts_with(GENERIC_HINT) {
         return printable(hint);
     }
     let args = question.call.part.call().and_then(|call| call.args.as_ref());
-    may_it_run(question.call.name(), args)
+    approval_question(question.call.name(), args)
 }
 
-/// Whether the answer can be stored.
+/// Whether the answer can be stored as a rule.
 fn can_be_stored(question: &Question) -> bool {
     question.confirmation.payload.as_ref().is_some_and(|payload| payload.get("always").is_some())
 }
 
-/// Asks on a terminal and waits for a key. `None` if the person leaves instead.
+/// Prints the question and waits for a key. `None` at the end of input or on Ctrl-D.
 pub(crate) async fn ask(
     question: &Question,
     out: &mut (dyn Write + Send),
     style: Style,
 ) -> anyhow::Result<Option<Reply>> {
-    let stored = can_be_stored(question);
-    let choice = if stored { "[y/N/a = always]" } else { "[y/N]" };
-    // What was typed before the question was seen is no answer to it.
-    let keys = Keys::listen()?;
-    write!(out, "{} › ", style.bold(format!("{} {choice}", wording(question))))?;
+    let storable = can_be_stored(question);
+    let choices = if storable { "[y/N/a = always]" } else { "[y/N]" };
+    // Discards type-ahead: keys that were typed before the question was visible do not answer it.
+    let keyboard = RawKeyboard::open()?;
+    write!(out, "{} › ", style.bold(format!("{} {choices}", question_text(question))))?;
     out.flush()?;
-    let reply = tokio::task::spawn_blocking(move || keys.reply(stored)).await??;
+    let reply = tokio::task::spawn_blocking(move || keyboard.read_reply(storable)).await??;
     let word = match reply {
         Some(Reply::Yes) => "yes",
         Some(Reply::Always) => "always",
@@ -67,52 +66,52 @@ pub(crate) async fn ask(
     Ok(reply)
 }
 
-/// The keyboard, key by key. It is as before when this is dropped.
-struct Keys {
-    before: Termios,
-    single: Termios,
+/// Standard input without line editing and echo. Dropping it restores the terminal settings.
+struct RawKeyboard {
+    saved: Termios,
+    raw: Termios,
 }
 
-impl Keys {
-    fn listen() -> io::Result<Self> {
-        let before = tcgetattr(io::stdin())?;
-        let mut single = before.clone();
-        single.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
-        single.special_codes[SpecialCodeIndex::VMIN] = 1;
-        single.special_codes[SpecialCodeIndex::VTIME] = 0;
-        tcsetattr(io::stdin(), OptionalActions::Flush, &single)?;
-        Ok(Self { before, single })
+impl RawKeyboard {
+    fn open() -> io::Result<Self> {
+        let saved = tcgetattr(io::stdin())?;
+        let mut raw = saved.clone();
+        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
+        Ok(Self { saved, raw })
     }
 
-    /// The first key that means something, and what is left of the line if it was a word.
-    fn reply(mut self, stored: bool) -> io::Result<Option<Reply>> {
+    /// Reads up to the first key that is an answer, and consumes the rest of the line if the answer was typed as a word.
+    fn read_reply(mut self, storable: bool) -> io::Result<Option<Reply>> {
         loop {
-            // The keys that move the cursor end with a capital A to D: no answer is one of these.
-            let reply = match byte()? {
+            // Escape sequences of cursor keys end with an uppercase A to D, so these letters must not be answers.
+            let reply = match read_byte()? {
                 Some(b'y' | b'Y') => Reply::Yes,
-                Some(b'a') if stored => Reply::Always,
+                Some(b'a') if storable => Reply::Always,
                 Some(b'n' | b'N' | CTRL_C) => Reply::No,
                 Some(b'\n' | b'\r') => return Ok(Some(Reply::No)),
                 Some(CTRL_D) | None => return Ok(None),
                 Some(_) => continue,
             };
-            self.single.special_codes[SpecialCodeIndex::VMIN] = 0;
-            self.single.special_codes[SpecialCodeIndex::VTIME] = TENTHS;
-            tcsetattr(io::stdin(), OptionalActions::Now, &self.single)?;
-            while byte()?.is_some_and(|byte| !matches!(byte, b'\n' | b'\r')) {}
+            self.raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+            self.raw.special_codes[SpecialCodeIndex::VTIME] = NEXT_KEY_TENTHS;
+            tcsetattr(io::stdin(), OptionalActions::Now, &self.raw)?;
+            while read_byte()?.is_some_and(|byte| !matches!(byte, b'\n' | b'\r')) {}
             return Ok(Some(reply));
         }
     }
 }
 
-impl Drop for Keys {
+impl Drop for RawKeyboard {
     fn drop(&mut self) {
-        // A terminal that is gone needs no care.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+        // Fails only if the terminal is gone.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.saved);
     }
 }
 
-fn byte() -> io::Result<Option<u8>> {
+fn read_byte() -> io::Result<Option<u8>> {
     let mut byte = [0];
     Ok(match rustix::io::read(io::stdin(), &mut byte)? {
         0 => None,
@@ -120,14 +119,14 @@ fn byte() -> io::Result<Option<u8>> {
     })
 }
 
-/// The question, and how it is answered without a person.
-pub(crate) fn refusal(question: &Question) -> String {
-    format!("{} There is nobody to ask, so the answer is no.", wording(question))
+/// The notice that a question was rejected because no person can be asked.
+pub(crate) fn unattended_notice(question: &Question) -> String {
+    format!("{} No one is available to approve it, so it is rejected.", question_text(question))
 }
 
-/// The answer as a message.
+/// The answer as a message to the agent.
 pub(crate) fn answer(question: &Question, reply: Reply) -> Content {
-    let said = match reply {
+    let confirmation = match reply {
         Reply::Yes => json!({"confirmed": true}),
         Reply::Always => json!({"confirmed": true, "payload": {"always": true}}),
         Reply::No => json!({"confirmed": false}),
@@ -135,7 +134,7 @@ pub(crate) fn answer(question: &Question, reply: Reply) -> Content {
     let response = FunctionResponse {
         id: Some(question.id.clone()),
         name: REQUEST_CONFIRMATION.to_owned(),
-        response: said.as_object().cloned(),
+        response: confirmation.as_object().cloned(),
         extra: Map::new(),
     };
     Content::new("user", vec![Part::from(response)])

@@ -1,19 +1,19 @@
-//! Files that go along with a message.
+//! Files that are attached to a message.
 
 use adk::content::{Blob, Part};
 use anyhow::{Context, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::{fs, path::Path};
 
-/// What providers take at most; a larger file would be refused after it was sent.
-const LARGEST: u64 = 20 << 20;
+/// The size limit of providers. A larger file would be rejected after the upload.
+const MAX_BYTES: u64 = 20 << 20;
 
-/// A file as a part of a message: text as text, under its name, and anything else as it is.
+/// A file as a part of a message: text with a heading that names the file, other types as inline data.
 pub(crate) fn part(path: &Path) -> anyhow::Result<Part> {
     let unread = || format!("{} cannot be read; it was not sent", path.display());
     let size = fs::metadata(path).with_context(unread)?.len();
-    if size > LARGEST {
-        bail!("{} has {} MB; at most {} MB can be sent", path.display(), size >> 20, LARGEST >> 20);
+    if size > MAX_BYTES {
+        bail!("{} has {} MB; at most {} MB can be sent", path.display(), size >> 20, MAX_BYTES >> 20);
     }
     let bytes = fs::read(path).with_context(unread)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -21,7 +21,7 @@ pub(crate) fn part(path: &Path) -> anyhow::Result<Part> {
         (None, Ok(text)) => Ok(Part::text(format!("The file {name}:\n{text}"))),
         (None, Err(_)) => {
             bail!(
-                "{} is no text, and of a kind that no model is shown; images, PDF, audio and text can be sent",
+                "{} is not text, and its type is not supported; images, PDF, audio and text can be sent",
                 path.display()
             )
         }
@@ -39,8 +39,8 @@ pub(crate) fn part(path: &Path) -> anyhow::Result<Part> {
 }
 
 fn mime_type(path: &Path) -> Option<&'static str> {
-    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-    Some(match ending.as_str() {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    Some(match extension.as_str() {
         "png" => "image/png",
         "jpg" | "jpeg" => "image/jpeg",
         "gif" => "image/gif",

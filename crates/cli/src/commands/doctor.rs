@@ -1,23 +1,26 @@
-//! `lango doctor`: whether everything is there, each thing in a line, with the fix where something is missing.
+//! `lango doctor`: checks the setup. One line for each finding, with the fix for each problem.
 
 use super::survey::{Report, survey};
 use crate::{
     args::DoctorArgs,
-    config::{self, BUILT_IN_APP, ConfigError, Key, Settings, loopback_port},
-    screen::{Style, json, one_line, sentence},
-    wiring::{self, Toolbox, Wanted},
+    config::{self, BUILT_IN_APP, ConfigError, Key, ProviderConfig, Settings, loopback_port},
+    screen::{Style, format_error, json, one_line},
+    wiring::{self, PlanOptions, Toolbox},
 };
 use anyhow::bail;
 use serde::Serialize;
 use session::ListQuery;
-use std::io::{self, IsTerminal, Write};
+use std::{
+    collections::HashSet,
+    io::{self, IsTerminal, Write},
+};
 use tools::exec::sandbox::{FileConfinement, NetworkConfinement};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Health {
     Ok,
-    /// It works, and should be otherwise.
+    /// It works, but should be changed.
     Warn,
     Bad,
 }
@@ -34,10 +37,14 @@ impl Finding {
         Self { about, health, message: message.into() }
     }
 
-    fn of<T>(about: &'static str, found: anyhow::Result<T>, well: impl FnOnce(T) -> String) -> Self {
-        match found {
-            Ok(found) => Self::new(about, Health::Ok, well(found)),
-            Err(error) => Self::new(about, Health::Bad, sentence(&error)),
+    fn from_result<T>(
+        about: &'static str,
+        result: anyhow::Result<T>,
+        message: impl FnOnce(T) -> String,
+    ) -> Self {
+        match result {
+            Ok(value) => Self::new(about, Health::Ok, message(value)),
+            Err(error) => Self::new(about, Health::Bad, format_error(&error)),
         }
     }
 }
@@ -58,8 +65,8 @@ pub(crate) async fn doctor(
     }
     match findings.iter().filter(|finding| finding.health == Health::Bad).count() {
         0 => Ok(()),
-        1 => bail!("one thing is broken"),
-        some => bail!("{some} things are broken"),
+        1 => bail!("1 problem found"),
+        count => bail!("{count} problems found"),
     }
 }
 
@@ -85,21 +92,21 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
 
 fn configuration(settings: &Settings) -> Finding {
     let message = match &settings.file {
-        Some(file) => format!("{} is sound", file.display()),
-        None => "there is no lango.toml, and none is needed".to_owned(),
+        Some(file) => format!("{} is valid", file.display()),
+        None => "there is no lango.toml; the defaults apply".to_owned(),
     };
     Finding::new("configuration", Health::Ok, message)
 }
 
 async fn database(settings: &Settings) -> Finding {
-    let place = settings.database.display();
+    let path = settings.database.display();
     let found = async {
         let Some(store) = wiring::existing_store(settings).await? else { return Ok(None) };
         anyhow::Ok(Some(store.list(ListQuery { limit: 1, ..ListQuery::default() }).await?))
     };
-    Finding::of("database", found.await, |found| match found {
-        Some(_) => format!("{place} can be read"),
-        None => format!("{place} is made with the first message"),
+    Finding::from_result("database", found.await, |found| match found {
+        Some(_) => format!("{path} can be read"),
+        None => format!("{path} is created with the first message"),
     })
 }
 
@@ -110,28 +117,34 @@ async fn agents(settings: &Settings) -> Vec<Finding> {
         apps.push(BUILT_IN_APP.to_owned());
     }
     let mut findings = Vec::new();
+    // `lango run` and `lango chat` use it.
+    let unknown = |app: &&String| *app != BUILT_IN_APP && !apps.contains(app);
+    if let Some(app) = settings.app.as_ref().filter(unknown) {
+        let found = wiring::app_name(settings, Some(app));
+        findings.push(Finding::from_result("agent", found, |app| format!("{app} is the default")));
+    }
     for app in apps {
-        let plan = wiring::plan(settings, Wanted { app: Some(&app), ..Wanted::default() }).await;
-        findings.push(Finding::of("agent", plan, |plan| format!("{app} uses {}", plan.model())));
+        let plan = wiring::plan(settings, PlanOptions { app: Some(&app), ..PlanOptions::default() }).await;
+        findings.push(Finding::from_result("agent", plan, |plan| format!("{app} uses {}", plan.model())));
     }
     findings
 }
 
 fn tools(settings: &Settings) -> Finding {
-    Finding::of("tools", Toolbox::open(settings, false), |tools| tools.names())
+    Finding::from_result("tools", Toolbox::open(settings, false), |tools| tools.names())
 }
 
-/// What tools see of the disk.
+/// The directories that tools can access.
 fn roots(settings: &Settings) -> Finding {
     let found = wiring::roots(settings).map_err(anyhow::Error::from);
     let also: Vec<String> = settings.tools.writable.iter().map(|dir| dir.display().to_string()).collect();
-    Finding::of("roots", found, |roots| match also.as_slice() {
+    Finding::from_result("roots", found, |roots| match also.as_slice() {
         [] => roots.to_string(),
-        some => format!("{roots}; commands write in {}, too", some.join(", ")),
+        dirs => format!("{roots}; commands may also write in {}", dirs.join(", ")),
     })
 }
 
-/// What keeps commands from the rest of the machine.
+/// The confinement of commands.
 fn commands(settings: &Settings) -> Finding {
     let confinement = wiring::confinement(settings);
     let open = matches!(confinement.files, FileConfinement::Open { .. })
@@ -140,21 +153,21 @@ fn commands(settings: &Settings) -> Finding {
     Finding::new("commands", health, confinement.to_string())
 }
 
-/// Keys that others may see.
+/// API keys that are exposed: written in the file, or sent without encryption.
 fn keys(settings: &Settings) -> Vec<Finding> {
     let mut findings = Vec::new();
     for provider in settings.providers.iter() {
         let name = &provider.name;
         let Key::Filled(key) = &provider.key else { continue };
         if key.plain {
-            let told = format!(
-                "the key of {name} stands in lango.toml; write ${{NAME}} there and set that variable"
+            let message = format!(
+                "the key of {name} is written in lango.toml; use ${{NAME}} there and set that variable"
             );
-            findings.push(Finding::new("key", Health::Warn, told));
+            findings.push(Finding::new("key", Health::Warn, message));
         }
         if provider.base_url.starts_with("http://") && loopback_port(&provider.base_url).is_none() {
-            let told = format!("the key of {name} travels unencrypted; use an https:// address");
-            findings.push(Finding::new("key", Health::Warn, told));
+            let message = format!("the key of {name} is sent unencrypted; use an https:// address");
+            findings.push(Finding::new("key", Health::Warn, message));
         }
     }
     findings
@@ -167,21 +180,19 @@ fn provider(settings: &Settings, report: &Report<'_>) -> Finding {
         Err(problem) => return Finding::new("provider", Health::Bad, problem.clone()),
     };
     let named = settings.model.iter().chain(&settings.fallback);
-    let here = named.filter_map(|model| settings.providers.split(&model.name));
-    let mut missing = here
-        .filter(|(provider, model)| {
-            provider.name == *name && models.iter().all(|offered| offered.id != *model)
-        })
-        .map(|(_, model)| model);
-    match missing.next() {
-        Some(model) if !models.is_empty() => {
-            let told = format!(
-                "{name} answers but does not list {model}; lango models {name} --all shows what it has"
-            );
-            Finding::new("provider", Health::Warn, told)
-        }
-        Some(_) | None => {
-            Finding::new("provider", Health::Ok, format!("{name} answers and lists its models"))
-        }
+    let configured = named.filter_map(|model| settings.providers.split(&model.name));
+    let is_missing = |(provider, model): &(&ProviderConfig, &str)| {
+        provider.name == *name && models.iter().all(|offered| offered.id != *model)
+    };
+    let mut missing: Vec<&str> = configured.filter(is_missing).map(|(_, model)| model).collect();
+    // A model may be its own fallback.
+    let mut seen = HashSet::new();
+    missing.retain(|model| seen.insert(*model));
+    if missing.is_empty() || models.is_empty() {
+        return Finding::new("provider", Health::Ok, format!("{name} answers and lists its models"));
     }
+    let missing = missing.join(", ");
+    let message =
+        format!("{name} answers but does not list {missing}; lango models {name} --all shows its models");
+    Finding::new("provider", Health::Warn, message)
 }

@@ -1,4 +1,4 @@
-//! `lango sessions import`: conversations of another program come along. Its file is only read.
+//! `lango sessions import`: imports the sessions of another program. Its file is only read.
 
 use crate::{
     args::{ImportArgs, ImportSource},
@@ -24,8 +24,8 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How often a person is told how far it is.
-const BEAT: Duration = Duration::from_millis(100);
+/// The interval of progress updates.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) async fn import(settings: &Settings, import: &ImportArgs) -> anyhow::Result<()> {
     let ImportSource::Lango = import.from;
@@ -33,7 +33,7 @@ pub(crate) async fn import(settings: &Settings, import: &ImportArgs) -> anyhow::
     let source = LangoDatabase::open(&import.file)?;
     let app = app(settings, import.app.as_deref())?;
     let store = wiring::open_file(settings).await?;
-    let mut work = Work {
+    let mut job = ImportJob {
         store: &store,
         source: &source,
         owner: SessionKey::new(app, &settings.user, ""),
@@ -41,29 +41,33 @@ pub(crate) async fn import(settings: &Settings, import: &ImportArgs) -> anyhow::
         progress: ImportProgress::default(),
         cancel: CancellationToken::new(),
     };
-    let interrupt = work.cancel.clone();
+    let interrupt = job.cancel.clone();
     let watching = tokio::spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
             interrupt.cancel();
         }
     });
-    let done = work.all().await;
+    let done = job.import_all().await;
     watching.abort();
-    work.progress.clear();
-    io::stdout().lock().write_all(summary(&work.report).as_bytes())?;
-    done.context("the import stopped; what came stays, and a repeat goes on from there")?;
-    if work.cancel.is_cancelled() {
-        bail!("the import was interrupted; what came stays, and a repeat goes on from there");
+    job.progress.clear();
+    io::stdout().lock().write_all(summary(&job.report).as_bytes())?;
+    done.context(
+        "the import stopped; imported messages are stored, and a repeated import continues after them",
+    )?;
+    if job.cancel.is_cancelled() {
+        bail!(
+            "the import was interrupted; imported messages are stored, and a repeated import continues after them"
+        );
     }
     Ok(())
 }
 
-/// Both programs keep their sessions in the same place by default.
+/// Refuses to import this program's own database. Both programs use the same path by default.
 fn refuse_own_file(file: &Path, database: &Path) -> anyhow::Result<()> {
     let same = file.canonicalize().ok().filter(|file| database.canonicalize().is_ok_and(|own| own == *file));
     if let Some(file) = same {
         bail!(
-            "{} is where this Lango keeps its own sessions; move it away with the files beside it, and import it from there",
+            "{} is the path of this program's own database; move the file away with those beside it, and import it from there",
             file.display()
         );
     }
@@ -76,24 +80,24 @@ fn app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<String> {
     Ok(found.map_or_else(|| BUILT_IN_APP.to_owned(), |(name, _)| name))
 }
 
-struct Work<'a> {
+struct ImportJob<'a> {
     store: &'a SqliteStore,
     source: &'a LangoDatabase,
-    /// The key of every session, but for its id.
+    /// The key of every session, without the session id.
     owner: SessionKey,
     report: ImportReport,
     progress: ImportProgress,
-    /// Looked at between batches.
+    /// Checked between batches.
     cancel: CancellationToken,
 }
 
-impl Work<'_> {
-    /// Reading blocks this thread, which has nothing else to do: the store and the signal have their own.
-    async fn all(&mut self) -> anyhow::Result<()> {
+impl ImportJob<'_> {
+    /// Reading blocks this thread, which is acceptable: the store and the signal handler use other threads.
+    async fn import_all(&mut self) -> anyhow::Result<()> {
         let sessions = self.source.sessions(&mut self.report)?;
         self.progress.total = sessions.iter().map(|session| session.len() as u64).sum();
         for session in &sessions {
-            self.one(session).await.with_context(|| format!("session {:?}", session.key))?;
+            self.import_session(session).await.with_context(|| format!("session {:?}", session.key))?;
             if self.cancel.is_cancelled() {
                 break;
             }
@@ -101,8 +105,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn one(&mut self, session: &OldSession) -> anyhow::Result<()> {
-        let key = SessionKey { session: session.key.clone(), ..self.owner.clone() };
+    async fn import_session(&mut self, session: &OldSession) -> anyhow::Result<()> {
+        let key = SessionKey { session_id: session.key.clone(), ..self.owner.clone() };
         let mut target = ImportTarget::open(self.store, key, session, &mut self.report).await?;
         let mut restorer = Restorer::new("");
         for batch in session.batches() {
@@ -111,7 +115,7 @@ impl Work<'_> {
             }
             let mut rows = self.source.read(batch, &mut self.report)?;
             for row in &mut rows {
-                weigh(&mut row.message, &mut restorer);
+                count_tokens(&mut row.message, &mut restorer);
             }
             target.add(rows, &mut self.report).await?;
             self.progress.show(&self.report.messages);
@@ -120,8 +124,8 @@ impl Work<'_> {
     }
 }
 
-/// Counts what a model will be shown of the row, as every other row is counted.
-fn weigh(message: &mut SessionMessage, restorer: &mut Restorer) {
+/// Sets the token count of a row, with the same estimate as for every other row.
+fn count_tokens(message: &mut SessionMessage, restorer: &mut Restorer) {
     let row = StoredMessage { seq: Seq::START, message: std::mem::take(message) };
     let event = restorer.restore(&row);
     *message = row.message;
@@ -129,25 +133,25 @@ fn weigh(message: &mut SessionMessage, restorer: &mut Restorer) {
     tokens::COUNTED_BY.clone_into(&mut message.counted_by);
 }
 
-/// One line on a terminal, written over again and again; nothing elsewhere.
+/// A progress line that is overwritten. Only a terminal gets it.
 #[derive(Default)]
 struct ImportProgress {
     total: u64,
-    shown: Option<Instant>,
+    drawn_at: Option<Instant>,
 }
 
 impl ImportProgress {
     fn show(&mut self, messages: &ImportCount) {
-        let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= BEAT);
+        let is_due = self.drawn_at.is_none_or(|drawn| drawn.elapsed() >= PROGRESS_INTERVAL);
         if is_due && io::stderr().is_terminal() {
             let done = messages.imported + messages.present;
             let _ = write!(io::stderr(), "\r{done} of {} messages", self.total);
-            self.shown = Some(Instant::now());
+            self.drawn_at = Some(Instant::now());
         }
     }
 
     fn clear(&self) {
-        if self.shown.is_some() {
+        if self.drawn_at.is_some() {
             let _ = write!(io::stderr(), "\r\u{1b}[K");
         }
     }
@@ -155,20 +159,23 @@ impl ImportProgress {
 
 fn summary(report: &ImportReport) -> String {
     let ImportReport { sessions, messages, anomalies } = report;
-    let mut text =
-        format!("came: {}, {}\n", many(sessions.imported, "session"), many(messages.imported, "message"));
+    let mut text = format!(
+        "imported: {}, {}\n",
+        count(sessions.imported, "session"),
+        count(messages.imported, "message")
+    );
     if sessions.present + messages.present > 0 {
-        let there = (many(sessions.present, "session"), many(messages.present, "message"));
-        let _ = writeln!(text, "there already: {}, {}", there.0, there.1);
+        let present = (count(sessions.present, "session"), count(messages.present, "message"));
+        let _ = writeln!(text, "already present: {}, {}", present.0, present.1);
     }
     for (anomaly, seen) in anomalies {
         let more = if seen.count > seen.examples.len() as u64 { ", …" } else { "" };
         let places = one_line(&seen.examples.join(", "), 200);
-        let _ = writeln!(text, "odd: {} × {anomaly} ({}{more})", seen.count, printable(&places));
+        let _ = writeln!(text, "anomaly: {} × {anomaly} ({}{more})", seen.count, printable(&places));
     }
     text
 }
 
-fn many(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C stops a turn.
+//! Ctrl-C cancels a turn.
 
 use adk::error::RunError;
 use std::{future::Future, io, pin::pin, time::Duration};
@@ -9,14 +9,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// How long a cancelled turn may take to store its end. A turn that waits for a locked store is abandoned then.
-const ENDS_WITHIN: Duration = Duration::from_secs(3);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The turn was abandoned before its end was stored: text that was shown last may be in no log.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped before the end of the answer was stored; the text that was shown last may be lost")]
 pub(crate) struct Abandoned;
 
-/// Listens from the beginning: a Ctrl-C that comes before the turn has begun must not end the program.
+/// Receives SIGINT. Created before the first turn, so that an early Ctrl-C cancels the turn instead of killing the process.
 pub(crate) struct Interrupts(Signal);
 
 impl Interrupts {
@@ -24,8 +24,8 @@ impl Interrupts {
         signal(SignalKind::interrupt()).map(Self)
     }
 
-    /// Does what comes before the first turn, unless Ctrl-C ends it.
-    pub(crate) async fn unless<T>(
+    /// Runs the work before the first turn. Ctrl-C drops it and returns [`RunError::Cancelled`].
+    pub(crate) async fn or_cancelled<T>(
         &mut self,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
@@ -35,8 +35,8 @@ impl Interrupts {
         }
     }
 
-    /// Does the work to its end; its token is cancelled by Ctrl-C.
-    pub(crate) async fn cancel<T, W: Future<Output = anyhow::Result<T>>>(
+    /// Runs the work to its end. Ctrl-C cancels its token.
+    pub(crate) async fn cancellable<T, W: Future<Output = anyhow::Result<T>>>(
         &mut self,
         work: impl FnOnce(CancellationToken) -> W,
     ) -> anyhow::Result<T> {
@@ -48,7 +48,7 @@ impl Interrupts {
         }
         tokio::select! {
             done = &mut work => done,
-            () = sleep(ENDS_WITHIN) => Err(anyhow::Error::from(RunError::Cancelled).context(Abandoned)),
+            () = sleep(CANCEL_TIMEOUT) => Err(anyhow::Error::from(RunError::Cancelled).context(Abandoned)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The listen of `lango serve`: where it is, who may come in, and what is said about it.
+//! The listener of `lango serve`: its address, access control, and the lines that announce it.
 
 use crate::{args::ServeArgs, config::Settings, screen};
 use anyhow::bail;
@@ -9,15 +9,14 @@ use server::{
     host_policy::HostPolicy,
     tls,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::TcpListener;
 
-/// An address that others reach is not left open.
+/// Refuses `--no-auth` on an address that other machines can reach.
 pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     if args.no_auth && !args.host.is_loopback() {
         bail!(
-            "{} can be reached by others: leave out --no-auth and give them tokens with lango token add, or listen on \
-             127.0.0.1",
+            "other machines can reach {}: omit --no-auth and create tokens with lango token add, or listen on 127.0.0.1",
             args.host
         );
     }
@@ -31,8 +30,8 @@ pub(super) fn open(
     address: SocketAddr,
 ) -> anyhow::Result<(ServerListener, AccessControl)> {
     let configured = &settings.server;
-    let given = args.tls_cert.clone().zip(args.tls_key.clone());
-    let files = given.or_else(|| configured.tls.clone());
+    let from_args = args.tls_cert.clone().zip(args.tls_key.clone());
+    let files = from_args.or_else(|| configured.tls.clone());
     let tls =
         files.map(|(certificates, key)| tls::acceptor(&certificates, &key, screen::note)).transpose()?;
     let auth =
@@ -45,40 +44,77 @@ pub(super) fn open(
         proxies: configured.proxies.clone(),
     };
     let limits = configured.limits.clone();
-    make_room(limits.connections);
-    Ok((ServerListener { listener, tls, limits: limits.clone() }, AccessControl::new(guard, auth, limits)))
+    raise_file_limit(limits.connections);
+    let proxies = configured.proxies.clone();
+    let listener = ServerListener { listener, tls, limits: limits.clone(), proxies };
+    Ok((listener, AccessControl::new(guard, auth, limits)))
 }
 
-/// Each connection is an open file, and the usual limit of a shell is less than a busy server has. As far as the system lets us.
-fn make_room(connections: usize) {
+/// Raises the soft limit of open files up to the hard limit: each connection is an open file, and the default soft limit of a
+/// shell is too low for a busy server.
+fn raise_file_limit(connections: usize) {
     const OTHER_FILES: u64 = 256;
     let limit = getrlimit(Resource::Nofile);
     let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
-    let wanted = limit.maximum.map_or(wanted, |most| wanted.min(most));
+    let wanted = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
     if limit.current.is_some_and(|now| now < wanted) {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit });
     }
 }
 
-/// Says where the server is, with a link that lets one browser in.
-pub(super) fn greet(access: &AccessControl, address: SocketAddr, tls: bool) -> anyhow::Result<()> {
-    let (scheme, port) = (if tls { "https" } else { "http" }, address.port());
-    let here = match address.ip() {
-        every if every.is_unspecified() => format!("{scheme}://127.0.0.1:{port}"),
-        _ => format!("{scheme}://{address}"),
-    };
-    if !tls && !address.ip().is_loopback() {
-        screen::note(
-            "without --tls-cert tokens travel in the clear: let nobody but a proxy of yours reach this address",
-        );
+/// The lines that tell where the server listens.
+pub(super) struct Announcement {
+    access: AccessControl,
+    address: SocketAddr,
+    scheme: &'static str,
+}
+
+impl Announcement {
+    pub(super) fn new(access: AccessControl, address: SocketAddr, tls: bool) -> Self {
+        Self { access, address, scheme: if tls { "https" } else { "http" } }
     }
-    screen::note(&format!("listening on {here}"));
-    match access.authenticator() {
-        Some(auth) => {
-            let link = login::login_path(&auth.issue_login_code()?);
-            screen::note(&format!("open {here}{link} in a browser; the link is good once, for ten minutes"));
+
+    /// Prints the address that the server listens on. Programs parse the line.
+    pub(super) fn print_address(&self) {
+        let Self { scheme, address, .. } = self;
+        if *scheme == "http" && !address.ip().is_loopback() {
+            screen::note(
+                "without --tls-cert tokens are sent unencrypted: only a proxy of yours should reach this address",
+            );
         }
-        None => screen::note(&format!("open {here}/ in a browser; every program of this machine may use it")),
+        screen::note(&format!("listening on {scheme}://{address}"));
     }
-    Ok(())
+
+    /// Prints a link to ADK's web page, or to the description of the API if the page is not installed.
+    pub(super) fn print_link(&self, has_page: bool) {
+        let url = format!("{}://{}", self.scheme, reachable(self.address));
+        if !has_page {
+            screen::note(&format!(
+                "open {url}/docs in a browser for the API; ADK's web page is not installed: install google-adk, or pass its directory with --dev-ui"
+            ));
+            return;
+        }
+        match self.access.authenticator().map(Authenticator::issue_login_code) {
+            Some(Ok(code)) => {
+                let link = login::login_path(&code);
+                screen::note(&format!(
+                    "open {url}{link} in a browser; the link works once, within ten minutes"
+                ));
+            }
+            Some(Err(error)) => screen::note(&format!("a login link cannot be created: {error}")),
+            None => {
+                screen::note(&format!("open {url}/ in a browser; every program on this machine has access"));
+            }
+        }
+    }
+}
+
+/// The address under which a browser of this machine reaches the server: loopback if it listens on all addresses.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }

@@ -3,6 +3,7 @@
 pub(crate) mod ask;
 pub(crate) mod attach;
 pub(crate) mod chat;
+mod conversation;
 pub(crate) mod doctor;
 mod import;
 pub(crate) mod interrupt;
@@ -13,6 +14,5 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 mod survey;
-mod talk;
 pub(crate) mod token;
 pub(crate) mod tools;

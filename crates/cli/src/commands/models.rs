@@ -1,4 +1,4 @@
-//! `lango models`: who can be asked, and what each offers.
+//! `lango models`: the providers and their models.
 
 use super::survey::{Report, report, survey};
 use crate::{
@@ -11,16 +11,16 @@ use provider::remote::ModelInfo;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// How many models of a provider are shown unless all are wanted.
-const SHOWN: usize = 10;
+/// The number of models listed for each provider without `--all`.
+const DEFAULT_LIMIT: usize = 10;
 
 pub(crate) async fn models(settings: &Settings, models: &ModelsArgs) -> anyhow::Result<()> {
     let reports = match &models.provider {
         Some(name) => {
             let known = settings.providers.names();
             let provider = settings.providers.get(name);
-            let provider =
-                provider.ok_or_else(|| anyhow!("there is no provider {name:?}; there is {known}"))?;
+            let provider = provider
+                .ok_or_else(|| anyhow!("there is no provider {name:?}; the providers are {known}"))?;
             vec![report(provider).await]
         }
         None => survey(settings).await,
@@ -30,22 +30,22 @@ pub(crate) async fn models(settings: &Settings, models: &ModelsArgs) -> anyhow::
         if models.json {
             writeln!(out, "{}", json(&as_json(report))?)?;
         } else {
-            write_report(&mut out, report, if models.all { usize::MAX } else { SHOWN })?;
+            write_report(&mut out, report, if models.all { usize::MAX } else { DEFAULT_LIMIT })?;
         }
     }
     if !models.json && models.provider.is_none() {
-        writeln!(out, "demo is always there, and scripted/FILE replays a script")?;
+        writeln!(out, "demo is always available, and scripted/FILE replays a script")?;
         if reports.is_empty() {
             writeln!(
                 out,
-                "no provider is configured: set a key such as OPENAI_API_KEY, or start a model server here"
+                "no provider is configured: set a key such as OPENAI_API_KEY, or start a model server on this machine"
             )?;
         }
     }
     Ok(())
 }
 
-fn write_report(out: &mut impl Write, report: &Report<'_>, most: usize) -> io::Result<()> {
+fn write_report(out: &mut impl Write, report: &Report<'_>, limit: usize) -> io::Result<()> {
     let (name, api) = (&report.provider.name, report.provider.api.name());
     let models = match &report.offers {
         Ok(models) => models,
@@ -54,14 +54,14 @@ fn write_report(out: &mut impl Write, report: &Report<'_>, most: usize) -> io::R
     let number = match models.len() {
         0 => "no models".to_owned(),
         1 => "1 model".to_owned(),
-        some => format!("{some} models"),
+        count => format!("{count} models"),
     };
     writeln!(out, "{name} answers ({api}) and offers {number}")?;
-    for model in models.iter().take(most) {
-        let context = model.context.map(|tokens| format!("  holds {tokens} tokens")).unwrap_or_default();
+    for model in models.iter().take(limit) {
+        let context = model.context.map(|tokens| format!("  context {tokens} tokens")).unwrap_or_default();
         writeln!(out, "  {name}/{}{context}", one_line(&model.id, 200))?;
     }
-    match models.len().saturating_sub(most) {
+    match models.len().saturating_sub(limit) {
         0 => Ok(()),
         more => writeln!(out, "  … and {more} more; lango models {name} --all shows them"),
     }
@@ -84,22 +84,22 @@ mod tests {
     use crate::config::{self, Env};
 
     #[test]
-    fn a_long_list_is_cut_unless_all_of_it_is_wanted() {
-        let place = crate::args::LocationArgs::default();
+    fn model_list_is_truncated_without_all() {
+        let location = crate::args::LocationArgs::default();
         let env = Env::of(&[("LANGO_HOME", "nowhere")]);
-        let settings = config::load(&place, &env).unwrap();
+        let settings = config::load(&location, &env).unwrap();
         let model = |number: u32| ModelInfo { id: format!("m{number}"), context: None };
         let report = Report {
             provider: settings.providers.get("vllm").unwrap(),
             offers: Ok((1..=12).map(model).collect()),
         };
-        let lines = |most| {
+        let lines = |limit| {
             let mut out = Vec::new();
-            write_report(&mut out, &report, most).unwrap();
+            write_report(&mut out, &report, limit).unwrap();
             String::from_utf8(out).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(lines(usize::MAX).len(), 13);
-        assert_eq!(lines(SHOWN).len(), 12);
-        assert_eq!(lines(SHOWN)[11], "  … and 2 more; lango models vllm --all shows them");
+        assert_eq!(lines(DEFAULT_LIMIT).len(), 12);
+        assert_eq!(lines(DEFAULT_LIMIT)[11], "  … and 2 more; lango models vllm --all shows them");
     }
 }

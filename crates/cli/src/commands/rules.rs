@@ -1,4 +1,4 @@
-//! `lango rules`: what was allowed for good, and taking it back.
+//! `lango rules`: lists and revokes stored approval rules.
 
 use crate::{
     args::RulesCommand,
@@ -19,7 +19,7 @@ pub(crate) fn rules(settings: &Settings, command: RulesCommand) -> anyhow::Resul
 fn list(settings: &Settings, as_json: bool) -> anyhow::Result<()> {
     let all = wiring::rule_book(settings).all()?;
     if all.is_empty() {
-        writeln!(io::stderr(), "there are no rules; they come from answering \"always\" in lango chat")?;
+        writeln!(io::stderr(), "there are no rules; answering \"always\" in lango chat creates one")?;
     }
     let mut out = io::stdout().lock();
     for stored in all {
@@ -38,6 +38,6 @@ fn revoke(settings: &Settings, id: &str) -> anyhow::Result<()> {
     if !wiring::rule_book(settings).revoke(id)? {
         bail!("there is no rule {id:?}; lango rules list shows them");
     }
-    writeln!(io::stderr(), "revoked; the next such call asks again")?;
+    writeln!(io::stderr(), "revoked; the next matching call asks again")?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! `lango run`: one message, one answer.
+//! `lango run`: sends one message and prints the answer.
 
-use super::{ask, attach, interrupt::Interrupts, talk::Conversation};
+use super::{ask, attach, conversation::Conversation, interrupt::Interrupts};
 use crate::{
     args::RunArgs,
     config::Settings,
@@ -17,41 +17,55 @@ pub(crate) async fn run(settings: &Settings, run: RunArgs) -> anyhow::Result<()>
     }
     let mut interrupts = Interrupts::listen()?;
     let attended = ask::is_attended(&io::stderr());
-    let conversation = interrupts.unless(Conversation::open(settings, &run.talk, attended)).await?;
+    let conversation =
+        interrupts.or_cancelled(Conversation::open(settings, &run.conversation, attended)).await?;
     if let Some(note) = &conversation.app.note {
         let _ = writeln!(io::stderr(), "({note})");
     }
     let mode = if run.json { Mode::Json } else { Mode::Answer };
     let style = Style::new(settings.color && io::stderr().is_terminal());
     let view = View::new(mode, style, settings.models.clone());
-    let sent = interrupts.cancel(|cancel| conversation.send(content, &view, cancel)).await;
+    let done = converse(&conversation, content, (&view, style), &mut interrupts).await;
+    // Also after an error, and after the turns that follow approvals: their spans are lost otherwise.
     conversation.close().await;
-    sent?;
+    done?;
+    if !run.json {
+        let session = &conversation.key.session_id;
+        let _ = writeln!(io::stderr(), "(to continue: lango run --session {session} \"…\")");
+    }
+    Ok(())
+}
+
+/// Sends the message, and asks for the approvals that its answer needs.
+async fn converse(
+    conversation: &Conversation,
+    content: Content,
+    (view, style): (&View, Style),
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<()> {
+    interrupts.cancellable(|cancel| conversation.send(content, view, cancel)).await?;
     let session = &conversation.key.session_id;
     while let Some(question) = conversation.questions().await?.into_iter().next() {
         let Some(reply) = ask::ask(&question, &mut io::stderr(), style).await? else {
             let name = one_line(question.call.name(), 60);
             let _ = writeln!(
                 io::stderr(),
-                "{name} waits for your word: answer it with lango chat --session {session}"
+                "{name} waits for approval: answer with lango chat --session {session}"
             );
             break;
         };
         let answer = ask::answer(&question, reply);
-        interrupts.cancel(|cancel| conversation.send(answer, &view, cancel)).await?;
-    }
-    if !run.json {
-        let _ = writeln!(io::stderr(), "(lango run --session {session} \"…\" goes on from here)");
+        interrupts.cancellable(|cancel| conversation.send(answer, view, cancel)).await?;
     }
     Ok(())
 }
 
-/// The words of the command line, or what is piped in.
-fn message(given: Option<&str>) -> anyhow::Result<String> {
-    let text = match given {
+/// The message of the command line, or else of standard input.
+fn message(arg: Option<&str>) -> anyhow::Result<String> {
+    let text = match arg {
         Some(text) if text != "-" => text.to_owned(),
         Some(_) | None => {
-            if given.is_none() && io::stdin().is_terminal() {
+            if arg.is_none() && io::stdin().is_terminal() {
                 bail!("there is no message; write it as in: lango run \"what time is it?\"");
             }
             let mut bytes = Vec::new();
@@ -65,10 +79,10 @@ fn message(given: Option<&str>) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Text, or the place where it stops being text.
+/// Converts a message to a string. The error names the length of the valid prefix.
 pub(crate) fn utf8(bytes: Vec<u8>) -> anyhow::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
-        let good = error.utf8_error().valid_up_to();
-        anyhow::anyhow!("the message is not valid UTF-8 after {good} bytes; it was not sent")
+        let valid = error.utf8_error().valid_up_to();
+        anyhow::anyhow!("the message is not valid UTF-8 after {valid} bytes; it was not sent")
     })
 }

@@ -1,6 +1,6 @@
-//! `lango serve`: the agents for programs and browsers.
+//! `lango serve`: serves the agents over HTTP.
 
-use super::{listen, talk::LAST_WORDS};
+use super::{conversation::TELEMETRY_FLUSH_TIMEOUT, listen};
 use crate::{apps::Apps, args::ServeArgs, config::Settings, screen, wiring};
 use anyhow::Context;
 use bridge::{Archive, Runs};
@@ -16,8 +16,11 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-/// How long a server that ends in the middle of answers waits until they are saved.
-const LAST_SAVE: Duration = Duration::from_secs(1);
+/// How long a server that exits with active runs waits until their drafts are saved.
+const DRAFT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the link for a browser waits until the page is located.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Result<()> {
     listen::check(&args)?;
@@ -30,14 +33,19 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(Arc::clone(&store)));
     let apps = Arc::new(Apps::new(settings.clone(), store, (runs.turns().clone(), telemetry.trace())));
     let mut server = ServerState::new(Arc::<Apps>::clone(&apps), archive, runs)
-        .with_dev_ui(page(args.dev_ui.clone()))
+        .with_dev_ui(dev_ui_dir(args.dev_ui.clone()))
         .with_telemetry(telemetry.clone());
     if args.log {
         server = server.with_log(screen::note);
     }
-    // Before anybody is served: a newer message queues behind what a dead process left.
+    // Before listening, so that new messages are queued after the orphaned runs of a dead process, and a broken agent is reported
+    // before its first message.
+    let prepare = async {
+        apps.load_all().await;
+        server.runs().claim_orphans().await.context("the runs of an earlier process cannot be claimed")
+    };
     let recovery = tokio::select! {
-        claimed = server.runs().claim_orphans() => claimed.context("the runs of an earlier process cannot be claimed")?,
+        claimed = prepare => claimed?,
         () = signals.next() => return Ok(()),
     };
     let (host, port) = (args.host, args.port);
@@ -46,19 +54,19 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
         .with_context(|| format!("{host} port {port} cannot be listened on; choose another with --port"))?;
     let address = listener.local_addr()?;
     let (listen, access) = listen::open(settings, &args, listener, address)?;
-    listen::greet(&access, address, listen.tls.is_some())?;
+    let announcement = listen::Announcement::new(access.clone(), address, listen.tls.is_some());
+    announcement.print_address();
 
     let stop = ShutdownSignal::default();
     let serving = tokio::spawn(server::serve(listen, router(server.clone(), access), stop.clone()));
-    tokio::spawn(async move {
-        apps.look().await;
-    });
+    tokio::spawn(apps.watch());
+    tokio::spawn(announce_page(announcement, server.clone()));
     let (runs, source) = (server.runs().clone(), server.recovery_source(screen::note));
     tokio::spawn(async move { runs.recover(recovery, source).await });
     signals.next().await;
     stop.graceful.cancel();
     let finish = async {
-        // Whoever is being answered hears the end of it, and what nobody waits for is finished too.
+        // Open requests are answered, and runs without a reader finish too.
         let served = serving.await;
         server.runs().idle().await;
         served
@@ -69,7 +77,7 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
         () = signals.next() => park(&server).await,
     };
     tokio::select! {
-        () = telemetry.flush(LAST_WORDS) => {}
+        () = telemetry.flush(TELEMETRY_FLUSH_TIMEOUT) => {}
         () = signals.next() => park(&server).await,
     }
     match finished {
@@ -78,26 +86,33 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     }
 }
 
-/// As after a crash: what still runs goes on at the next start. What was shown of it is saved first.
+/// Prints the link for a browser. Locating the page may start a program, so the server listens meanwhile.
+async fn announce_page(announcement: listen::Announcement, server: ServerState) {
+    let has_page = tokio::time::timeout(PAGE_TIMEOUT, server.has_dev_ui()).await.unwrap_or(false);
+    announcement.print_link(has_page);
+}
+
+/// Exits without ending the active runs, as a crash would: the next start continues them. Saves their drafts first.
 async fn park(server: &ServerState) -> ! {
-    let _ = tokio::time::timeout(LAST_SAVE, server.runs().flush_drafts()).await;
+    let _ = tokio::time::timeout(DRAFT_FLUSH_TIMEOUT, server.runs().flush_drafts()).await;
     process::exit(0)
 }
 
-/// The folder of ADK's web page: the one that was named, or that of the google-adk that Python knows. Asked only when somebody
-/// opens the page.
-fn page(named: Option<PathBuf>) -> impl Fn() -> Option<PathBuf> + Send + Sync {
-    let ask = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('google.adk').origin).parent / 'cli' / 'browser')";
+/// The folder of ADK's web page: that of `--dev-ui`, or that of the google-adk installed for `python3`. It has an `index.html`.
+fn dev_ui_dir(from_args: Option<PathBuf>) -> impl Fn() -> Option<PathBuf> + Send + Sync {
+    let script = "import importlib.util as u, pathlib; print(pathlib.Path(u.find_spec('google.adk').origin).parent / 'cli' / 'browser')";
     move || {
-        named.clone().or_else(|| {
-            let said = Command::new("python3").args(["-c", ask]).stderr(Stdio::null()).output().ok()?;
-            let path = PathBuf::from(String::from_utf8(said.stdout).ok()?.trim());
-            path.join("index.html").is_file().then_some(path)
-        })
+        let installed = || {
+            let output = Command::new("python3").args(["-c", script]).stderr(Stdio::null()).output().ok()?;
+            Some(PathBuf::from(String::from_utf8(output.stdout).ok()?.trim()))
+        };
+        // Without google-adk the output is empty, which must not become the working directory.
+        let found = from_args.clone().or_else(|| installed().filter(|path| path.is_absolute()));
+        found.filter(|path| path.join("index.html").is_file())
     }
 }
 
-/// Ctrl-C, or a supervisor that wants us to end.
+/// SIGINT and SIGTERM.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

@@ -1,10 +1,10 @@
-//! `lango sessions`: looking at stored conversations.
+//! `lango sessions`: lists and prints stored sessions.
 
 use crate::{
     args::{SessionsArgs, SessionsCommand, ShowArgs, WireFormat},
     config::Settings,
-    screen::{Spent, glimpse, json, json_pretty, one_line, printable, width},
-    wiring::{self, Wanted},
+    screen::{ModelUsage, json, json_pretty, one_line, printable, summarize_part, width},
+    wiring::{self, PlanOptions},
 };
 use adk::{content::Part, event::Event, flow::has_unknown_outcome, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
@@ -17,12 +17,12 @@ use std::{
     sync::Arc,
 };
 
-/// Rows that are read at a time: a long session is shown without being held.
+/// Rows per page, so that a long session is printed in bounded memory.
 const PAGE: usize = 500;
-/// Marks an answer that ended in the middle.
+/// The mark of an interrupted answer.
 const INTERRUPTED: &str = "interrupted";
-/// Of each session in a list, to tell whether it is damaged.
-const LOOKED_AT: usize = 8;
+/// The rows of each listed session that are read to detect damage.
+const CHECKED_ROWS: usize = 8;
 
 pub(crate) async fn sessions(settings: &Settings, sessions: SessionsArgs) -> anyhow::Result<()> {
     match sessions.command {
@@ -45,7 +45,7 @@ async fn list(settings: &Settings, limit: usize) -> anyhow::Result<()> {
         }
     }
     if rows.is_empty() {
-        writeln!(io::stderr(), "there are no sessions yet; lango chat begins one")?;
+        writeln!(io::stderr(), "there are no sessions yet; lango chat starts one")?;
     }
     let mut out = io::stdout().lock();
     for line in lines(&rows) {
@@ -54,26 +54,27 @@ async fn list(settings: &Settings, limit: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether what a turn would begin with cannot be read: a list reads none of it.
+/// Whether the end of the session, which a turn loads first, cannot be read. Listing reads no messages.
 async fn is_damaged(store: &dyn Store, row: &SessionRow) -> anyhow::Result<bool> {
-    match store.load(&row.key, TailBudget { tokens: u64::MAX, rows: LOOKED_AT }).await {
+    match store.load(&row.key, TailBudget { tokens: u64::MAX, rows: CHECKED_ROWS }).await {
         Ok(_) => Ok(false),
         Err(session::Error::DamagedSession { .. }) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Each session in a line: its id, when it was used, whose it is if there are several agents, how it began.
+/// One line for each session: its id, the time of its last use, its agent if there are several, and its title.
 pub(crate) fn lines(rows: &[SessionRow]) -> Vec<String> {
     let longest = |names: &mut dyn Iterator<Item = &String>| names.map(|name| name.chars().count()).max();
-    let id = longest(&mut rows.iter().map(|row| &row.key.session)).unwrap_or_default().min(36);
-    let agents: BTreeSet<&String> = rows.iter().map(|row| &row.key.app).collect();
+    let id = longest(&mut rows.iter().map(|row| &row.key.session_id)).unwrap_or_default().min(36);
+    let agents: BTreeSet<&String> = rows.iter().map(|row| &row.key.app_name).collect();
     let agent = if agents.len() > 1 { longest(&mut agents.into_iter()).unwrap_or_default() + 2 } else { 0 };
     let line = |row: &SessionRow| {
-        let app = if agent > 0 { printable(&row.key.app) } else { String::new() };
-        let head = format!("{:<id$}  {}  {app:<agent$}", printable(&row.key.session), when(row.updated_at));
+        let app = if agent > 0 { printable(&row.key.app_name) } else { String::new() };
+        let head =
+            format!("{:<id$}  {}  {app:<agent$}", printable(&row.key.session_id), when(row.updated_at));
         let room = width().unwrap_or(120).saturating_sub(head.chars().count() + 3).max(20);
-        let title = row.title.as_deref().unwrap_or("(nothing said yet)");
+        let title = row.title.as_deref().unwrap_or("(no messages yet)");
         let title = if row.is_damaged { "(damaged: it cannot be read)" } else { title };
         format!("{head}{}", one_line(title, room))
     };
@@ -90,9 +91,9 @@ async fn show(settings: &Settings, show: &ShowArgs) -> anyhow::Result<()> {
     let (store, key) = find(settings, show).await?;
     let mut restorer = Restorer::new("");
     let mut after = Seq::START;
-    let (mut calls, mut total) = (0_u32, Spent::default());
+    let (mut model_calls, mut total) = (0_u32, ModelUsage::default());
     loop {
-        let rows = store.read(&key, PageRequest { after, limit: PAGE }).await?;
+        let rows = store.read(&key, PageRequest { after, limit: PAGE, max_bytes: usize::MAX }).await?;
         let Some(last) = rows.last() else { break };
         after = last.seq;
         let mut out = io::stdout().lock();
@@ -103,52 +104,52 @@ async fn show(settings: &Settings, show: &ShowArgs) -> anyhow::Result<()> {
                 continue;
             }
             write_event(&mut out, &event)?;
-            if let Some(spent) = Spent::of(&event, &settings.models) {
-                writeln!(out, "{:>12}  [{}{spent}]", "", model(&event))?;
-                calls += 1;
-                total += spent;
+            if let Some(usage) = ModelUsage::of(&event, &settings.models) {
+                writeln!(out, "{:>12}  [{}{usage}]", "", model(&event))?;
+                model_calls += 1;
+                total += usage;
             }
         }
     }
     if !show.json {
         write_unstored(&*store, &key).await?;
     }
-    if calls > 1 {
-        writeln!(io::stdout().lock(), "{:>12}  [in all: {total}]", "")?;
+    if model_calls > 1 {
+        writeln!(io::stdout().lock(), "{:>12}  [total: {total}]", "")?;
     }
     Ok(())
 }
 
-/// What is known beside the log: the shown part of an answer, and calls that may have taken effect.
-async fn write_unstored(store: &dyn Store, key: &session::SessionKey) -> anyhow::Result<()> {
+/// Prints what the log does not contain: the draft of an answer, and calls that may have taken effect.
+async fn write_unstored(store: &dyn Store, key: &SessionKey) -> anyhow::Result<()> {
     let Some(snapshot) = store.load(key, TailBudget::NONE).await? else { return Ok(()) };
     if let Some(draft) = snapshot.draft.as_ref().and_then(restore_draft) {
         let running = store.activity(key).await?.running;
         let is_alive = running.is_some_and(|run| store.liveness(&run.owner) == Liveness::Alive);
-        let mark = if is_alive { "under way" } else { INTERRUPTED };
+        let mark = if is_alive { "in progress" } else { INTERRUPTED };
         write_answer(&mut io::stdout().lock(), &draft, Some(mark))?;
     }
-    write_begun(&snapshot.facts)?;
+    write_started_calls(&snapshot.facts)?;
     Ok(())
 }
 
-/// Calls that may have taken effect, and nobody has said so yet.
-fn write_begun(facts: &[Fact]) -> io::Result<()> {
+/// Prints the calls that have started and have no stored result.
+fn write_started_calls(facts: &[Fact]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for call in begun_calls(facts) {
-        let line = glimpse(&call.part, 120).unwrap_or_default();
+        let line = summarize_part(&call.part, 120).unwrap_or_default();
         let author = one_line(&call.author, 40);
-        writeln!(out, "{author:>12}  ! {line} [has begun, outcome unknown]")?;
+        writeln!(out, "{author:>12}  ! {line} [started, outcome unknown]")?;
     }
     Ok(())
 }
 
-/// The model that made an event, as people write it.
+/// The model that produced an event, as `provider/model: `.
 fn model(event: &Event) -> String {
     let Some(origin) = event.content.as_ref().and_then(|content| content.origin.as_ref()) else {
         return String::new();
     };
-    // A stamp may have the wire format behind the name.
+    // A stamp may have the wire format after the name.
     let provider = origin.provider.split('+').next().unwrap_or_default();
     let name =
         if origin.model.is_empty() { provider.to_owned() } else { format!("{provider}/{}", origin.model) };
@@ -167,11 +168,11 @@ fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
     Ok(())
 }
 
-/// What was said, and the state in which it was left.
+/// Prints the parts of an event, and its mark.
 fn write_answer(out: &mut impl Write, event: &Event, mark: Option<&str>) -> io::Result<()> {
     let author = author(event);
     for part in event.content.iter().flat_map(|content| &content.parts) {
-        writeln!(out, "{author:>12}  {}", told(part))?;
+        writeln!(out, "{author:>12}  {}", format_part(part))?;
     }
     mark.map_or(Ok(()), |mark| writeln!(out, "{author:>12}  [{mark}]"))
 }
@@ -180,43 +181,37 @@ fn author(event: &Event) -> String {
     if is_correction(event) { "lango".to_owned() } else { one_line(&event.author, 40) }
 }
 
-fn told(part: &Part) -> String {
-    if let Some(line) = glimpse(part, 200) {
+fn format_part(part: &Part) -> String {
+    if let Some(line) = summarize_part(part, 200) {
         let unknown = part.response().is_some_and(has_unknown_outcome);
         return if unknown { format!("! {line}") } else { line };
     }
     match part.as_text() {
-        Some("") if part.is_thought() => "(thinks, and does not say what)".to_owned(),
+        Some("") if part.is_thought() => "(thought, hidden by the provider)".to_owned(),
         Some(text) => {
-            let mark = if part.is_thought() { "(thinks) " } else { "" };
+            let mark = if part.is_thought() { "(thought) " } else { "" };
             format!("{mark}{}", printable(text).replace('\n', &format!("\n{:>14}", "")))
         }
         None => "[a file]".to_owned(),
     }
 }
 
-/// The session of that id, whichever app it belongs to.
-async fn find(settings: &Settings, show: &ShowArgs) -> anyhow::Result<(Arc<dyn Store>, session::SessionKey)> {
+/// Finds the session with the id, in the given app or else in any.
+async fn find(settings: &Settings, show: &ShowArgs) -> anyhow::Result<(Arc<dyn Store>, SessionKey)> {
     let unknown = || anyhow!("there is no session {:?}; lango sessions list shows them", show.id);
     let store = wiring::readable_store(settings).await?.ok_or_else(unknown)?;
-    let mut query =
-        ListQuery { app: show.app.clone(), user: Some(settings.user.clone()), after: None, limit: PAGE };
-    loop {
-        let page = store.list(query.clone()).await?;
-        if let Some(row) = page.iter().find(|row| row.key.session == show.id) {
-            return Ok((store, row.key.clone()));
-        }
-        query.after = Some(page.last().ok_or_else(unknown)?.clone());
-    }
+    let (user, session) = (Some(settings.user.clone()), Some(show.id.clone()));
+    let query = ListQuery { app: show.app.clone(), user, session, limit: 1, after: None };
+    let row = store.list(query).await?.pop().ok_or_else(unknown)?;
+    Ok((store, row.key))
 }
 
-/// What a provider would be sent if the session went on now.
+/// Prints the request that a provider would receive if the session continued now.
 async fn request(settings: &Settings, show: &ShowArgs, wire: WireFormat) -> anyhow::Result<()> {
     let (store, key) = find(settings, show).await?;
-    // Which model it is does not matter; this one needs no key.
-    let wanted = Wanted { app: Some(&key.app), model: Some("demo"), ..Wanted::default() };
-    let app = wiring::plan(settings, wanted).await?.open(store, Trace::default())?;
-    let key = SessionKey::new(key.app, key.user, key.session);
+    // The model does not affect the request; the demo model needs no key.
+    let options = PlanOptions { app: Some(&key.app_name), model: Some("demo"), ..PlanOptions::default() };
+    let app = wiring::plan(settings, options).await?.open(store, Trace::default())?;
     let (name, api) = match wire {
         WireFormat::Openai => ("openai", WireApi::Chat),
         WireFormat::Responses => ("responses", WireApi::Responses),
@@ -224,7 +219,7 @@ async fn request(settings: &Settings, show: &ShowArgs, wire: WireFormat) -> anyh
         WireFormat::Gemini => ("gemini", WireApi::Gemini),
         WireFormat::Ollama => ("ollama", WireApi::Ollama),
     };
-    // Which one does not matter to what it would be sent.
+    // A placeholder: the preview depends on the wire format only.
     let target = provider::ModelId { provider: name.to_owned(), model: "MODEL".to_owned() };
     let request = app.agent.preview(&key, target).await?;
     writeln!(io::stdout().lock(), "{}", json_pretty(&api.encode(api.default_base_url(), &request))?)?;

@@ -1,25 +1,25 @@
-//! Asks providers what they offer, all at once, and says in a sentence what is missing where one does not answer.
+//! Queries the model lists of providers concurrently. A failure becomes one sentence with the fix.
 
 use crate::{
     config::{Key, ProviderConfig, Settings, loopback_port},
-    screen::without_number,
+    screen::strip_os_error,
     wiring,
 };
 use futures::future::join_all;
 use provider::{Error, RemoteProvider, remote::ModelInfo};
 use std::time::Duration;
 
-/// How long a provider may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout for the model list of a provider.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What came of asking one.
+/// The model list of a provider, or why it has none.
 pub(crate) struct Report<'a> {
     pub(crate) provider: &'a ProviderConfig,
-    /// The models, or what is missing, with the fix.
+    /// The models, or the problem with its fix.
     pub(crate) offers: Result<Vec<ModelInfo>, String>,
 }
 
-/// Those that are configured, and those on this machine that answer.
+/// Reports on the configured providers, and on those of this machine that answer.
 pub(crate) async fn survey(settings: &Settings) -> Vec<Report<'_>> {
     let named: Vec<&str> = settings
         .model
@@ -29,28 +29,28 @@ pub(crate) async fn survey(settings: &Settings) -> Vec<Report<'_>> {
         .map(|(provider, _)| provider.name.as_str())
         .collect();
     let wanted = |provider: &ProviderConfig| provider.configured || named.contains(&provider.name.as_str());
-    let here = |provider: &ProviderConfig| {
-        settings.discover && settings.providers.here().any(|(name, _)| name == provider.name)
+    let local = |provider: &ProviderConfig| {
+        settings.discover && settings.providers.local().any(|(name, _)| name == provider.name)
     };
-    let asked = settings.providers.iter().filter(|provider| wanted(provider) || here(provider));
-    let reports = join_all(asked.map(report)).await;
+    let queried = settings.providers.iter().filter(|provider| wanted(provider) || local(provider));
+    let reports = join_all(queried.map(report)).await;
     reports.into_iter().filter(|report| wanted(report.provider) || report.offers.is_ok()).collect()
 }
 
 pub(crate) async fn report(provider: &ProviderConfig) -> Report<'_> {
-    Report { provider, offers: ask(provider).await }
+    Report { provider, offers: query(provider).await }
 }
 
-async fn ask(provider: &ProviderConfig) -> Result<Vec<ModelInfo>, String> {
+async fn query(provider: &ProviderConfig) -> Result<Vec<ModelInfo>, String> {
     let endpoint = wiring::endpoint(provider).map_err(|error| error.to_string())?;
     let remote = RemoteProvider::new(endpoint);
-    match tokio::time::timeout(PATIENCE, remote.models()).await {
+    match tokio::time::timeout(LIST_TIMEOUT, remote.models()).await {
         Ok(Ok(models)) => Ok(models),
-        Ok(Err(error)) => Err(format!("{}; {}", without_number(&error.to_string()), fix(provider, &error))),
+        Ok(Err(error)) => Err(format!("{}; {}", strip_os_error(&error.to_string()), fix(provider, &error))),
         Err(_) => Err(format!(
             "{} does not answer within {} s; {}",
             provider.name,
-            PATIENCE.as_secs(),
+            LIST_TIMEOUT.as_secs(),
             check_address(provider)
         )),
     }

@@ -1,4 +1,4 @@
-//! `lango token`: who else may use the server.
+//! `lango token`: adds, lists and revokes access tokens of the server.
 
 use crate::{
     args::{TokenAdd, TokenCommand},
@@ -24,11 +24,11 @@ pub(crate) fn token(settings: &Settings, command: TokenCommand) -> anyhow::Resul
 
 fn add(tokens: &TokenStore, new: TokenAdd) -> anyhow::Result<()> {
     let now = auth::unix_time();
-    let expires_at = new.expires.as_deref().map(|span| end(span, now)).transpose()?;
+    let expires_at = new.expires.as_deref().map(|span| expiry(span, now)).transpose()?;
     let principal = Principal { user: new.user, admin: new.admin };
     let (token, secret) = token_store::generate(&new.name, principal, now, expires_at)?;
     tokens.add(token)?;
-    screen::note("this is the only time that the token is shown:");
+    screen::note("the token is printed only this once:");
     writeln!(io::stdout().lock(), "{}", secret.reveal())?;
     Ok(())
 }
@@ -36,19 +36,19 @@ fn add(tokens: &TokenStore, new: TokenAdd) -> anyhow::Result<()> {
 fn list(tokens: &TokenStore) -> anyhow::Result<()> {
     let tokens = tokens.tokens()?;
     if tokens.is_empty() {
-        screen::note("there are no tokens; lango token add NAME --user USER makes one");
+        screen::note("there are no tokens; lango token add NAME --user USER creates one");
     }
     let now = auth::unix_time();
     let longest = tokens.iter().map(|token| token.name.chars().count()).max().unwrap_or_default();
     let mut out = io::stdout().lock();
     for token in tokens.iter() {
         let name = screen::printable(&token.name);
-        writeln!(out, "{name:<longest$}  {}  {}", whose(token), until(token, now))?;
+        writeln!(out, "{name:<longest$}  {}  {}", owner_text(token), expiry_text(token, now))?;
     }
     Ok(())
 }
 
-fn whose(token: &TokenRecord) -> String {
+fn owner_text(token: &TokenRecord) -> String {
     match (&token.user, token.admin) {
         (Some(user), false) => screen::printable(user),
         (Some(user), true) => format!("{}, administrator", screen::printable(user)),
@@ -56,15 +56,15 @@ fn whose(token: &TokenRecord) -> String {
     }
 }
 
-fn until(token: &TokenRecord, now: u64) -> String {
+fn expiry_text(token: &TokenRecord, now: u64) -> String {
     let Some(end) = token.expires_at else { return "never expires".to_owned() };
     let day = i64::try_from(end).ok().and_then(|end| Timestamp::from_second(end).ok()).unwrap_or_default();
     let day = day.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M");
     if token.is_expired(now) { format!("expired {day}") } else { format!("expires {day}") }
 }
 
-/// When a time like `90d`, `12h` or `30s` is over.
-fn end(span: &str, now: u64) -> anyhow::Result<u64> {
+/// The end of a duration such as `90d`, `12h` or `30s`, in Unix seconds.
+fn expiry(span: &str, now: u64) -> anyhow::Result<u64> {
     let parsed: Option<Span> = span.parse().ok();
     let days = jiff::SpanRelativeTo::days_are_24_hours();
     let seconds = parsed.and_then(|span| span.to_duration(days).ok()).map(|time| time.as_secs());
@@ -76,11 +76,11 @@ fn end(span: &str, now: u64) -> anyhow::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::end;
+    use super::expiry;
 
     #[test]
-    fn a_time_is_written_as_people_say_it() {
-        let after = |span| end(span, 1000).ok();
+    fn expiry_accepts_human_readable_durations() {
+        let after = |span| expiry(span, 1000).ok();
         assert_eq!(after("90d"), Some(1000 + 90 * 86_400));
         assert_eq!(after("12h"), Some(1000 + 43_200));
         assert_eq!(after("1s"), Some(1001));

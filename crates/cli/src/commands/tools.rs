@@ -1,9 +1,9 @@
-//! `lango tools`: what agents can do, who gave it to them, and which of it asks first.
+//! `lango tools`: lists the tools of an agent with their origin and approval, and approves `.mcp.json`.
 
 use crate::{
     args::ToolsArgs,
     config::Settings,
-    screen::{json, one_line},
+    screen::{json, one_line, printable},
     wiring::{self, Toolbox},
 };
 use anyhow::bail;
@@ -18,18 +18,18 @@ use tools::{
     policy::{Decision, PathScope, Policy, PolicyRequest, Verdict},
 };
 
-/// One tool, as it is listed.
+/// A row of the list.
 struct ToolRow {
     tool: Arc<dyn Tool>,
     origin: String,
     verdict: Verdict,
 }
 
-/// All that is listed.
+/// The contents of the list.
 struct ListedTools {
     rows: Vec<ToolRow>,
     roots: FileRoots,
-    /// What is wrong with servers, by their names.
+    /// The problems of MCP servers, by server name.
     problems: Vec<(String, String)>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
     let listed = toolbox.servers.tools().await;
     let of_servers = listed.into_iter().map(|listed| (listed.tool, format!("MCP server {}", listed.server)));
     let is_wanted = |tool: &Arc<dyn Tool>| {
-        wanted.as_ref().is_none_or(|wanted| wiring::mcp::is_meant(wanted, &tool.spec().name))
+        wanted.as_ref().is_none_or(|wanted| wiring::mcp::matches_any(wanted, &tool.spec().name))
     };
     let rows = own.chain(of_servers).filter(|(tool, _)| is_wanted(tool)).map(|(tool, origin)| {
         let verdict = verdict(&*tool, &policy, &scope);
@@ -56,20 +56,21 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
     print(&listed, args.json)
 }
 
-/// The rules of the file, and those that the user of this machine has stored.
+/// The rules of the configuration, and the stored rules of the configured user.
 fn policy(settings: &Settings, app: Option<&str>) -> anyhow::Result<Policy> {
     let owner = AppUser { app: wiring::app_name(settings, app)?, user: settings.user.clone() };
     let stored = wiring::rule_book(settings).rules_of(&owner)?;
     Ok(Policy { rules: settings.tools.policy.rules.iter().cloned().chain(stored).collect() })
 }
 
-/// What becomes of a call, whatever its arguments are.
+/// The decision on a call without arguments.
 fn verdict(tool: &dyn Tool, policy: &Policy, scope: &PathScope) -> Verdict {
     let (spec, args) = (tool.spec(), &Map::new());
     let verdict = policy.decide(&PolicyRequest { spec, args, target: None, tainted_by: None }, scope);
-    let doubt = tool.review_reason().or_else(|| spec.confirm.then(|| "it is confirmed each time".to_owned()));
-    match doubt.filter(|_| verdict.decision == Decision::Allow) {
-        Some(reason) => Verdict { decision: Decision::Ask, reason, always: Vec::new() },
+    let reason =
+        tool.review_reason().or_else(|| spec.confirm.then(|| "it is confirmed each time".to_owned()));
+    match reason.filter(|_| verdict.decision == Decision::Allow) {
+        Some(reason) => Verdict::new(Decision::Ask, reason),
         None => verdict,
     }
 }
@@ -82,7 +83,7 @@ fn print(listed: &ListedTools, as_json: bool) -> anyhow::Result<()> {
         let line = if as_json { json(&as_value(row))? } else { as_line(row, width) };
         writeln!(out, "{line}")?;
     }
-    // That the working directory is all needs no words.
+    // The default, the writable working directory alone, is not printed.
     if roots.iter().any(|root| !root.is_writable()) || roots.iter().count() > 1 {
         for root in roots.iter() {
             let value = json!({"root": root.path(), "write": root.is_writable()});
@@ -107,10 +108,10 @@ fn as_line(row: &ToolRow, width: usize) -> String {
         Decision::Ask => "asks",
         Decision::Deny => "is denied",
     };
-    let stranger = if spec.untrusted { ", untrusted" } else { "" };
+    let untrusted = if spec.untrusted { ", untrusted" } else { "" };
     let (safety, effect) = (safety(spec.safety), effect(spec.effect));
     let origin = one_line(&row.origin, 200);
-    format!("{:width$}  {safety:7}  {effect:10}  {asks:12}  {origin}{stranger}", spec.name)
+    format!("{:width$}  {safety:7}  {effect:10}  {asks:12}  {origin}{untrusted}", spec.name)
 }
 
 fn as_value(row: &ToolRow) -> Value {
@@ -150,6 +151,10 @@ fn approve(settings: &Settings) -> anyhow::Result<()> {
     };
     wiring::mcp::pins(settings).approve(&project.file, &project.hash)?;
     let names: Vec<&str> = project.servers.iter().map(|server| server.name.as_str()).collect();
-    writeln!(io::stderr(), "approved as it is now: {}; a change of .mcp.json asks again", names.join(", "))?;
+    writeln!(
+        io::stderr(),
+        "approved: {}; if .mcp.json changes, it needs approval again",
+        printable(&names.join(", "))
+    )?;
     Ok(())
 }

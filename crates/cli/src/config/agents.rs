@@ -1,14 +1,17 @@
 //! Agents from `agents/<app>/root_agent.yaml`: ADK's own Agent Config, as far as it needs no Python.
 
-use super::{ConfigError, file::in_plain_words};
+use super::{ConfigError, file::plain_message};
 use adk::{agent::IncludeContents, model::GenerateContentConfig};
 use bridge::store::state::is_reserved;
 use serde::Deserialize;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Component, Path, PathBuf},
+};
 
-/// How deep agents may be nested; deeper is a file that names itself.
-const DEEPEST: usize = 16;
+/// The maximum nesting of agents. A deeper tree is a cycle of files.
+const MAX_DEPTH: usize = 16;
 
 /// An agent as configured, with its sub-agents.
 #[derive(Clone, Debug)]
@@ -17,7 +20,7 @@ pub(crate) struct AgentConfig {
     pub(crate) description: String,
     pub(crate) instruction: String,
     pub(crate) model: Option<String>,
-    /// `None` for all the tools there are.
+    /// `None` for all tools.
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) sub_agents: Vec<AgentConfig>,
     pub(crate) generate: GenerateContentConfig,
@@ -25,7 +28,7 @@ pub(crate) struct AgentConfig {
     pub(crate) output_key: Option<String>,
     pub(crate) disallow_transfer_to_parent: bool,
     pub(crate) disallow_transfer_to_peers: bool,
-    /// The file that says so, and what is relative to it.
+    /// The file of the agent. Paths in it are relative to it.
     pub(crate) file: PathBuf,
 }
 
@@ -82,62 +85,93 @@ enum RawInclude {
     None,
 }
 
-/// The apps in a directory, sorted.
+/// The apps in a directory, sorted. An app whose file cannot be read is one of them, so that it is reported.
 pub(crate) fn apps(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let named = entries.filter(|entry| entry.path().join("root_agent.yaml").is_file());
+    let named = entries.filter(|entry| is_app(&entry.path()));
     let mut names: Vec<String> = named.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
 
-/// The app that was asked for, or the only one; `None` if there are no agents here at all.
+fn is_app(folder: &Path) -> bool {
+    let file = folder.join("root_agent.yaml");
+    match file.metadata() {
+        // A directory or a pipe is reported as a broken app.
+        Ok(_) => true,
+        // A link to a missing file, or a folder without permission.
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied || file.is_symlink(),
+    }
+}
+
+/// Whether the directory has an app of that name. Unlike [`apps`], its cost does not depend on the number of apps.
+fn has_app(dir: &Path, name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    let is_folder =
+        matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name);
+    is_folder && is_app(&dir.join(name))
+}
+
+/// Loads the named app, or the only one. Returns `None` for the built-in app.
 pub(crate) fn load_app(
     dir: &Path,
     wanted: Option<&str>,
 ) -> Result<Option<(String, AgentConfig)>, ConfigError> {
-    let apps = apps(dir);
-    let known = apps.join(", ");
-    let name = match (wanted, apps.as_slice()) {
-        (Some(super::BUILT_IN_APP), apps) if !apps.iter().any(|app| app == super::BUILT_IN_APP) => {
-            return Ok(None);
-        }
-        (Some(wanted), apps) if apps.iter().any(|app| app == wanted) => wanted.to_owned(),
-        (Some(wanted), _) => {
-            let known = if known.is_empty() { super::BUILT_IN_APP.to_owned() } else { known };
+    let name = match wanted {
+        Some(wanted) if has_app(dir, wanted) => wanted.to_owned(),
+        Some(super::BUILT_IN_APP) => return Ok(None),
+        Some(wanted) => {
+            let known = Some(apps(dir).join(", ")).filter(|known| !known.is_empty());
+            let known = known.unwrap_or_else(|| super::BUILT_IN_APP.to_owned());
             return Err(ConfigError::UnknownApp { name: wanted.to_owned(), dir: dir.to_path_buf(), known });
         }
-        (None, []) => return Ok(None),
-        (None, [only]) => only.clone(),
-        (None, _) => return Err(ConfigError::WhichApp { dir: dir.to_path_buf(), known }),
+        None => match apps(dir).as_slice() {
+            [] => return Ok(None),
+            [only] => only.clone(),
+            several => {
+                let known = several.join(", ");
+                return Err(ConfigError::WhichApp { dir: dir.to_path_buf(), known });
+            }
+        },
     };
     let config = read(&dir.join(&name).join("root_agent.yaml"), 0)?;
     Ok(Some((name, config)))
 }
 
+/// Reads a file that ends: a pipe or a device could block the program for ever.
+fn read_regular_file(path: &Path) -> io::Result<String> {
+    if path.metadata()?.is_file() {
+        return std::fs::read_to_string(path);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+}
+
 fn parse(path: &Path) -> Result<RawAgent, ConfigError> {
-    let wrong = |message: String| ConfigError::Value { path: path.to_path_buf(), message };
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Read { path: path.to_path_buf(), source })?;
+    let invalid = |message: String| ConfigError::Value { path: path.to_path_buf(), message };
+    let text =
+        read_regular_file(path).map_err(|source| ConfigError::Read { path: path.to_path_buf(), source })?;
     if text.trim().is_empty() {
-        return Err(wrong("it is empty; an agent needs at least a `name`".to_owned()));
+        return Err(invalid("it is empty; an agent needs at least a `name`".to_owned()));
     }
     let raw: RawAgent = serde_saphyr::from_str(&text).map_err(|error| syntax(path, &error))?;
     refuse_python(&raw, path)?;
     match raw.agent_class.as_deref().filter(|class| *class != "LlmAgent") {
-        Some(class) => Err(wrong(format!("agent_class {class} is not supported; the only one is LlmAgent"))),
+        Some(class) => {
+            Err(invalid(format!("agent_class {class} is not supported; the only one is LlmAgent")))
+        }
         None => Ok(raw),
     }
 }
 
 fn sub_agents(of: &Path, raw: &[RawSubAgent], depth: usize) -> Result<Vec<AgentConfig>, ConfigError> {
-    let wrong = |message: &str| ConfigError::Value { path: of.to_path_buf(), message: message.to_owned() };
-    if depth > DEEPEST {
-        return Err(wrong("its sub_agents lead back to itself"));
+    let invalid = |message: &str| ConfigError::Value { path: of.to_path_buf(), message: message.to_owned() };
+    if depth > MAX_DEPTH {
+        return Err(invalid("its sub_agents form a cycle"));
     }
     let read_one = |sub: &RawSubAgent| {
-        let named = sub.config_path.as_ref().ok_or_else(|| wrong("a sub-agent needs a `config_path`"))?;
-        let path = of.parent().unwrap_or(Path::new("")).join(named);
+        let relative =
+            sub.config_path.as_ref().ok_or_else(|| invalid("a sub-agent needs a `config_path`"))?;
+        let path = of.parent().unwrap_or(Path::new("")).join(relative);
         if !path.exists() {
             return Err(ConfigError::Missing { path, named_by: of.display().to_string() });
         }
@@ -148,7 +182,7 @@ fn sub_agents(of: &Path, raw: &[RawSubAgent], depth: usize) -> Result<Vec<AgentC
 
 fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
     let raw = parse(path)?;
-    refuse_own_key(&raw, path)?;
+    refuse_reserved_key(&raw, path)?;
     let sub_agents = sub_agents(path, &raw.sub_agents, depth + 1)?;
     let mut generate = raw.generate_content_config.unwrap_or_default();
     generate.response_schema = raw.output_schema.or(generate.response_schema);
@@ -171,12 +205,12 @@ fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
     })
 }
 
-/// What the program knows of a conversation is not an agent's to say.
-fn refuse_own_key(raw: &RawAgent, path: &Path) -> Result<(), ConfigError> {
+/// Refuses an `output_key` that only the program may write.
+fn refuse_reserved_key(raw: &RawAgent, path: &Path) -> Result<(), ConfigError> {
     match raw.output_key.as_deref().filter(|key| is_reserved(key)) {
         Some(key) => Err(ConfigError::Value {
             path: path.to_path_buf(),
-            message: format!("output_key: {key} is a key of Lango's own; choose another name"),
+            message: format!("output_key: {key} is a reserved key; choose another name"),
         }),
         None => Ok(()),
     }
@@ -214,35 +248,37 @@ fn refuse_python(raw: &RawAgent, path: &Path) -> Result<(), ConfigError> {
 }
 
 fn syntax(path: &Path, error: &serde_saphyr::Error) -> ConfigError {
-    let place = error.location();
+    let location = error.location();
     let text = error.without_snippet().to_string();
-    let message = in_plain_words(without_place(text.lines().next().unwrap_or_default()));
-    match place {
-        Some(place) => ConfigError::Syntax {
+    let message = plain_message(without_location(text.lines().next().unwrap_or_default()));
+    match location {
+        Some(location) => ConfigError::Syntax {
             path: path.to_path_buf(),
-            line: usize::try_from(place.line()).unwrap_or_default(),
-            column: usize::try_from(place.column()).unwrap_or_default(),
+            line: usize::try_from(location.line()).unwrap_or_default(),
+            column: usize::try_from(location.column()).unwrap_or_default(),
             message,
         },
         None => ConfigError::Value { path: path.to_path_buf(), message },
     }
 }
 
-/// An error of a script, told as of any other file.
+/// The error of a script file as a configuration error with its location.
 pub(crate) fn in_script(path: &Path, error: provider::Error) -> anyhow::Error {
     let provider::Error::Script { message, .. } = &error else { return error.into() };
-    let place = message.rsplit_once(" at line ").and_then(|(_, place)| place.split_once(", column "));
-    let (Some(line), Some(column)) =
-        (place.and_then(|(line, _)| line.parse().ok()), place.and_then(|(_, column)| column.parse().ok()))
-    else {
+    let location =
+        message.rsplit_once(" at line ").and_then(|(_, location)| location.split_once(", column "));
+    let (Some(line), Some(column)) = (
+        location.and_then(|(line, _)| line.parse().ok()),
+        location.and_then(|(_, column)| column.parse().ok()),
+    ) else {
         return error.into();
     };
-    let message = in_plain_words(without_place(message));
+    let message = plain_message(without_location(message));
     ConfigError::Syntax { path: path.to_path_buf(), line, column, message }.into()
 }
 
-/// The parser puts the place in front of its message or behind it; it is told once, by us.
-fn without_place(message: &str) -> &str {
+/// Removes the location that the parser puts before or after its message. [`ConfigError::Syntax`] prints it.
+fn without_location(message: &str) -> &str {
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let after = message.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
     let message = after.map_or(message, |(_, rest)| rest);

@@ -1,10 +1,9 @@
-//! The environment, read once. Every key of the file has a form here, which wins over the file; its paths are relative to the
-//! working directory.
+//! The environment, read once. Variables override the keys of the file; their paths are relative to the working directory.
 
 use super::{ConfigError, ModelName};
 use std::{collections::HashMap, ffi::OsString, path::PathBuf};
 
-/// The variables as they were when the program began. Some of them are secrets: they are not printed.
+/// The variables at the start of the program. It has no `Debug`: some of them are secrets.
 #[derive(Clone, Default)]
 pub(crate) struct Env(HashMap<String, OsString>);
 
@@ -33,7 +32,7 @@ impl Env {
         })
     }
 
-    /// As [`text`](Self::text); what it holds is in no error.
+    /// Like [`text`](Self::text), but errors do not contain the value.
     pub(super) fn secret(&self, name: &str) -> Result<Option<String>, ConfigError> {
         self.text(name).map_err(|_| ConfigError::Value {
             path: PathBuf::from(name),
@@ -43,12 +42,12 @@ impl Env {
 
     pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, ConfigError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        let wrong = |_| ConfigError::Variable {
+        let invalid = |_| ConfigError::Variable {
             name: name.to_owned(),
             value: text.clone(),
             wanted: "a whole number",
         };
-        text.trim().parse().map(Some).map_err(wrong)
+        text.trim().parse().map(Some).map_err(invalid)
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ConfigError> {
@@ -69,7 +68,7 @@ impl Env {
         self.path("LANGO_HOME").or_else(user).ok_or(ConfigError::NoHome)
     }
 
-    /// Unless `NO_COLOR` is set to anything, or the terminal says that it is none.
+    /// `false` if `NO_COLOR` is set and not empty, or if `TERM` is `dumb`.
     pub(super) fn wants_color(&self) -> bool {
         let dumb = self.0.get("TERM").is_some_and(|term| term == "dumb");
         self.path("NO_COLOR").is_none() && !dumb
@@ -79,14 +78,14 @@ impl Env {
         Ok(self.text("LANGO_MODEL")?.map(|name| named("LANGO_MODEL", &name)))
     }
 
-    /// Several, with commas between them.
+    /// The models of `LANGO_FALLBACK`, separated by commas.
     pub(super) fn fallback(&self) -> Result<Option<Vec<ModelName>>, ConfigError> {
-        let said = "LANGO_FALLBACK";
-        let several = |names: String| names.split(',').map(|name| named(said, name.trim())).collect();
-        Ok(self.text(said)?.map(several))
+        let variable = "LANGO_FALLBACK";
+        let models = |names: String| names.split(',').map(|name| named(variable, name.trim())).collect();
+        Ok(self.text(variable)?.map(models))
     }
 }
 
-fn named(said: &str, name: &str) -> ModelName {
-    ModelName { name: name.to_owned(), base: PathBuf::new(), said: said.to_owned() }
+fn named(variable: &str, name: &str) -> ModelName {
+    ModelName { name: name.to_owned(), base: PathBuf::new(), source: variable.to_owned() }
 }

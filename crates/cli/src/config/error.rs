@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration: one sentence, with the place and the fix.
+//! Errors of the configuration: one sentence each, with the location and the fix.
 
 use std::{io, path::PathBuf};
 
@@ -6,11 +6,11 @@ use std::{io, path::PathBuf};
 pub(crate) enum ConfigError {
     #[error("the working directory cannot be found")]
     WorkingDirectory(#[source] io::Error),
-    #[error("there is no home directory to keep sessions in; set LANGO_HOME to a directory of your choice")]
+    #[error("there is no home directory to store sessions in; set LANGO_HOME to a directory of your choice")]
     NoHome,
     #[error("{} cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{named_by} names {}, which is not there", path.display())]
+    #[error("{named_by} names {}, which does not exist", path.display())]
     Missing { path: PathBuf, named_by: String },
     #[error("{}:{line}:{column}: {message}", path.display())]
     Syntax { path: PathBuf, line: usize, column: usize, message: String },
@@ -18,9 +18,9 @@ pub(crate) enum ConfigError {
     Value { path: PathBuf, message: String },
     #[error("{name} is {value:?}, which is not {wanted}")]
     Variable { name: String, value: String, wanted: &'static str },
-    #[error("there is no agent {name:?} in {}; there is {known}", dir.display())]
+    #[error("there is no agent {name:?} in {}; the agents are {known}", dir.display())]
     UnknownApp { name: String, dir: PathBuf, known: String },
-    #[error("{} holds several agents ({known}); say which with --app NAME, or with `app` in lango.toml", dir.display())]
+    #[error("{} has several agents ({known}); choose one with --app NAME, or with `app` in lango.toml", dir.display())]
     WhichApp { dir: PathBuf, known: String },
     #[error("{}: {key} needs Python, which does not run here; {instead}", path.display())]
     NeedsPython { path: PathBuf, key: String, instead: &'static str },

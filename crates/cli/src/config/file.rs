@@ -1,4 +1,4 @@
-//! `lango.toml` as it is written. Unknown keys are mistakes, and the error says what was probably meant.
+//! The schema of `lango.toml`. Unknown keys are errors that suggest the most similar key.
 
 use super::{
     ConfigError, mcp,
@@ -67,7 +67,7 @@ pub(super) struct ConfigFile {
     /// Environment: `LANGO_MAX_MESSAGE_TOKEN_BUDGET`
     #[serde(alias = "max_message_token_budget")]
     pub(super) max_message_token_budget: u32,
-    /// LimitsSection on the history beside the token budget.
+    /// Limits on the history beside the token budget.
     pub(super) history: HistorySection,
     /// Where models are. The providers listed under [Known providers](#known-providers) need no entry; any other server does.
     pub(super) providers: BTreeMap<String, providers::ProviderSection>,
@@ -77,14 +77,14 @@ pub(super) struct ConfigFile {
     pub(super) models: BTreeMap<String, ModelConfig>,
     /// What to do if a model call fails before any part of the answer was shown.
     pub(super) retry: Retry,
-    /// LimitsSection of one run, in the terminal and on a server. A run that exceeds one of them ends with an error.
+    /// Limits of one run, in the terminal and on a server. A run that exceeds one of them ends with an error.
     pub(super) limits: LimitsSection,
     /// Settings of model calls for agents that do not set them, as in ADK's `generate_content_config`: `systemInstruction`,
     /// `temperature`, `topP`, `maxOutputTokens`, `stopSequences`, `seed`, `responseSchema`. Other keys are passed on as they
     /// are, such as `thinkingConfig`.
     pub(super) generate: GenerateContentConfig,
-    /// ToolsSection with fixed answers, for tests and demonstrations. In strings of `response`, `fail`, `state` and `artifact`,
-    /// `{name}` stands for the argument of that name.
+    /// Tools with fixed answers, for tests and demonstrations. In strings of `response`, `fail`, `state` and `artifact`,
+    /// `{name}` is replaced by the argument of that name.
     pub(super) stubs: BTreeMap<String, StubEntry>,
     /// The server of `lango serve`.
     pub(super) server: ServerSection,
@@ -154,7 +154,7 @@ pub(super) struct StubEntry {
     ///
     /// Default: an object without properties
     parameters: Value,
-    /// The result. `{artifact.version}` stands for the version of a saved artifact.
+    /// The result. `{artifact.version}` is replaced by the version of a saved artifact.
     ///
     /// Default: `{}`
     response: Value,
@@ -162,7 +162,7 @@ pub(super) struct StubEntry {
     fail: Option<String>,
     /// Makes the tool a long-running one: the response is the intermediate result.
     pending: bool,
-    /// Asks a person before each call, whatever `[approval]` says.
+    /// Asks for approval before each call, regardless of `[approval]`.
     confirm: bool,
     /// What the tool can touch, which decides whether it asks.
     ///
@@ -239,17 +239,17 @@ fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let before = &text[..start];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-    let message = in_plain_words(error.message());
+    let message = plain_message(error.message());
     ConfigError::Syntax { path: path.to_path_buf(), line, column, message }
 }
 
-/// What a parser says, in words that need no knowledge of Rust.
-pub(super) fn in_plain_words(message: &str) -> String {
-    if let Some(told) = about_unknown_key(message) {
-        return told;
+/// Rewrites an error message of a parser without Rust terms.
+pub(super) fn plain_message(message: &str) -> String {
+    if let Some(message) = unknown_key_message(message) {
+        return message;
     }
-    if let Some((written, known)) = about_unknown_word(message) {
-        return format!("there is no {written} here; there is {known}");
+    if let Some((written, known)) = unknown_variant(message) {
+        return format!("{written} is not a valid value; expected {known}");
     }
     if let Some(key) = message.strip_prefix("missing field ") {
         return format!("the key {key} is missing");
@@ -258,54 +258,54 @@ pub(super) fn in_plain_words(message: &str) -> String {
     let words = [
         ("expected u32", whole_number),
         ("expected usize", whole_number),
-        ("expected string scalar", "expected a text"),
+        ("expected string scalar", "expected a string"),
         ("while scanning a plain scalar, found a tab", "a tab follows; YAML is indented with spaces"),
     ];
     words.iter().fold(message.to_owned(), |message, (parser, person)| message.replace(parser, person))
 }
 
-/// A word that is none of those that may stand there, and those.
-fn about_unknown_word(message: &str) -> Option<(String, String)> {
+/// The unknown variant of a message, and the expected ones.
+fn unknown_variant(message: &str) -> Option<(String, String)> {
     let (written, expected) = message.strip_prefix("unknown variant ")?.split_once(", expected ")?;
     Some((written.to_owned(), expected.trim_start_matches("one of ").replace('`', "")))
 }
 
-/// Says which of the expected keys was probably meant.
-fn about_unknown_key(message: &str) -> Option<String> {
+/// The message for an unknown key, with the most similar key or else all keys.
+fn unknown_key_message(message: &str) -> Option<String> {
     let (written, expected) = message.strip_prefix("unknown field `")?.split_once('`')?;
     let expected = expected.trim_start_matches(", expected ").trim_start_matches("one of ");
     let mut known: Vec<&str> =
         expected.split([',', ' ', '`']).filter(|word| !word.is_empty() && *word != "or").collect();
-    // A key that can be written in two ways is named in one.
-    let ways: Vec<String> = known.iter().map(|key| key.to_lowercase()).collect();
-    known.retain(|key| !key.contains('_') || !ways.contains(&key.replace('_', "")));
-    let likeness = |key: &&str| strsim::jaro_winkler(written, key);
-    let nearest = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    Some(match nearest.filter(|nearest| likeness(nearest) > 0.7) {
+    // Of a key with a camelCase and a snake_case spelling, only the first is named.
+    let lowercase: Vec<String> = known.iter().map(|key| key.to_lowercase()).collect();
+    known.retain(|key| !key.contains('_') || !lowercase.contains(&key.replace('_', "")));
+    let similarity = |key: &&str| strsim::jaro_winkler(written, key);
+    let nearest = known.iter().copied().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    Some(match nearest.filter(|nearest| similarity(nearest) > 0.7) {
         Some(nearest) => format!("there is no key `{written}`; did you mean `{nearest}`?"),
-        None => format!("there is no key `{written}`; there is {}", known.join(", ")),
+        None => format!("there is no key `{written}`; the keys are {}", known.join(", ")),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ConfigFile, in_plain_words};
+    use super::{ConfigFile, plain_message};
 
     /// `maxWaitS` as `max_wait_s`.
     fn snake(line: &str) -> String {
         let Some((key, value)) = line.split_once(" = ") else { return line.to_owned() };
-        let mut written = String::new();
-        for letter in key.chars() {
-            if letter.is_ascii_uppercase() {
-                written.push('_');
+        let mut snake = String::new();
+        for c in key.chars() {
+            if c.is_ascii_uppercase() {
+                snake.push('_');
             }
-            written.push(letter.to_ascii_lowercase());
+            snake.push(c.to_ascii_lowercase());
         }
-        format!("{written} = {value}")
+        format!("{snake} = {value}")
     }
 
     #[test]
-    fn every_key_of_the_configuration_reference_is_known_in_both_spellings() {
+    fn every_documented_key_is_accepted_in_camel_case_and_snake_case() {
         let page = include_str!("../../../../docs/src/configuration.md");
         let example = page.split_once("```toml").unwrap().1.split_once("```").unwrap().0;
         let keys = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stubs_keys_are_spelled_as_all_others_are() {
+    fn stub_keys_are_accepted_in_camel_case_and_snake_case() {
         for toml in [
             "delayMs = 3\nartifact = { name = \"a\", mimeType = \"b\", text = \"\" }",
             "delay_ms = 3\nartifact = { name = \"a\", mime_type = \"b\", text = \"\" }",
@@ -327,14 +327,15 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_resembles_none_is_told_all_of_them() {
-        let told = in_plain_words("unknown field `colour`, expected one of `agentsDir`, `agents_dir`, `app`");
-        assert_eq!(told, "there is no key `colour`; there is agentsDir, app");
+    fn dissimilar_unknown_key_lists_all_known_keys() {
+        let message =
+            plain_message("unknown field `colour`, expected one of `agentsDir`, `agents_dir`, `app`");
+        assert_eq!(message, "there is no key `colour`; the keys are agentsDir, app");
     }
 
     #[test]
-    fn a_slip_is_told_what_was_probably_meant() {
-        let told = in_plain_words("unknown field `modle`, expected one of app, model, user");
-        assert_eq!(told, "there is no key `modle`; did you mean `model`?");
+    fn misspelled_key_gets_a_suggestion() {
+        let message = plain_message("unknown field `modle`, expected one of app, model, user");
+        assert_eq!(message, "there is no key `modle`; did you mean `model`?");
     }
 }

@@ -1,20 +1,20 @@
-//! Providers that are known by name: where they are, what they speak, and where their key is kept.
+//! Known providers: their base URL, wire format and the variables of their API keys.
 
 use super::providers::ApiName;
 
-/// What is known of a provider without any configuration.
+/// The defaults of a known provider.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) name: &'static str,
     pub(super) api: ApiName,
     pub(super) url: &'static str,
-    /// Variables that may hold the key; the first that is set counts.
+    /// Variables that may hold the key; the first that is set is used.
     pub(super) keys: &'static [&'static str],
-    /// The variable that holds another address, if there is a usual one.
+    /// The conventional variable that overrides the base URL, if there is one.
     pub(super) url_variable: Option<&'static str>,
-    /// The model that is asked if none is named; those on this machine have what their owner has given them.
+    /// The default model. `None` for servers on this machine, whose models are not known in advance.
     pub(super) model: Option<&'static str>,
-    /// Whether a key is a choice. Some have a token for other reasons.
+    /// Whether a set key selects the provider. `false` if the variable is often set for other purposes.
     pub(super) chosen_by_key: bool,
 }
 
@@ -33,12 +33,12 @@ impl Known {
         Self { name, api, url, keys: &[], url_variable: None, model: None, chosen_by_key: false }
     }
 
-    pub(super) fn is_here(&self) -> bool {
+    pub(super) fn is_local(&self) -> bool {
         self.model.is_none()
     }
 }
 
-/// In the order in which they are taken if no model is chosen.
+/// The known providers, in the order of precedence if no model is configured.
 pub(super) const KNOWN: &[Known] = &[
     Known {
         api: ApiName::Responses,
@@ -81,7 +81,7 @@ pub(super) const KNOWN: &[Known] = &[
     Known::here("vllm", ApiName::Chat, "http://127.0.0.1:8000/v1"),
 ];
 
-/// The provider that a model belongs to by its name alone.
+/// The provider that the name of a model implies.
 pub(super) fn provider_of(model: &str) -> Option<&'static str> {
     let reasoning = |name: &str| {
         let digits =
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn well_known_models_need_no_provider() {
+    fn well_known_model_names_imply_their_provider() {
         let known = [
             ("gpt-5-mini", Some("openai")),
             ("o3", Some("openai")),

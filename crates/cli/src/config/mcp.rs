@@ -1,5 +1,4 @@
-//! `[mcp.<name>]` in `lango.toml`, the `.mcp.json` of a project, and `[commands.<name>]`: tools that others made, and tools of
-//! one's own.
+//! `[mcp.<name>]` in `lango.toml`, the `.mcp.json` of a project, and `[commands.<name>]`: MCP servers and commands as tools.
 
 use super::{ConfigError, Env, Filled, models::Seconds, template};
 use ::tools::{
@@ -17,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// What a project calls its servers.
+/// The project file with MCP servers.
 pub(super) const PROJECT_FILE: &str = ".mcp.json";
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,7 +58,7 @@ pub(super) struct McpServerSection {
     tools: BTreeMap<String, ServerTool>,
 }
 
-/// How it is reached: as a program or as an address.
+/// The transport of a server: a program or a URL.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct TransportConfig {
@@ -88,7 +87,7 @@ struct ServerTool {
     enabled: Option<bool>,
 }
 
-/// A project's file: other programs read it too, and have keys of their own in it.
+/// The project file. Unknown keys are ignored: other programs read it too.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ProjectFile {
@@ -101,7 +100,7 @@ struct ProjectServer {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(flatten)]
-    way: TransportConfig,
+    transport: TransportConfig,
     disabled: bool,
 }
 
@@ -147,26 +146,26 @@ fn no_parameters() -> Value {
     json!({"type": "object", "properties": {}})
 }
 
-/// The servers as they are meant.
+/// The resolved MCP settings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct McpSettings {
     pub(crate) servers: Vec<McpServerConfig>,
     pub(crate) project: Option<Project>,
-    /// All apps of a program share them.
+    /// The running servers, shared by all apps.
     pub(crate) running: Arc<OnceLock<Arc<McpServers>>>,
 }
 
-/// What the working directory's own file names.
+/// The project file of the working directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Project {
     pub(crate) file: PathBuf,
     pub(crate) hash: String,
     pub(crate) servers: Vec<McpServerConfig>,
-    /// Whether they may start: what nobody has said is asked once.
-    pub(crate) said: Decision,
+    /// Whether the servers may start. `Ask` requires an approval of the file's hash.
+    pub(crate) decision: Decision,
 }
 
-/// Where things are looked for, and what fills them in.
+/// The directories and variables that settings are resolved with.
 #[derive(Clone, Copy)]
 pub(super) struct Sources<'a> {
     pub(super) workdir: &'a Path,
@@ -184,12 +183,12 @@ impl McpSettings {
         let mut servers = Vec::new();
         for (name, server) in written {
             let enabled = server.enabled != Some(false);
-            let (config, more) = server.meant(&name, sources);
+            let (config, more) = server.resolve(&name, sources);
             secrets.extend(more);
             servers.extend(enabled.then_some(config));
         }
-        let said = project.unwrap_or(Decision::Ask);
-        let mut project = (said != Decision::Deny).then(|| read_project(sources, said)).flatten();
+        let decision = project.unwrap_or(Decision::Ask);
+        let mut project = (decision != Decision::Deny).then(|| read_project(sources, decision)).flatten();
         if let Some((project, more)) = &mut project {
             secrets.append(more);
             project.servers.retain(|server| !servers.iter().any(|known| known.name == server.name));
@@ -199,31 +198,36 @@ impl McpSettings {
 }
 
 impl McpServerSection {
-    fn meant(self, name: &str, sources: Sources<'_>) -> (McpServerConfig, Vec<String>) {
+    fn resolve(self, name: &str, sources: Sources<'_>) -> (McpServerConfig, Vec<String>) {
         let Self { command, args, env, cwd, url, headers, .. } = self;
-        let way = TransportConfig { command, args, env, cwd, url, headers };
-        let usual = McpServerConfig::new(name, way.link(None, sources.base, sources));
-        let tools = self.tools.into_iter().map(|(name, said)| {
-            let enabled = said.enabled.unwrap_or(true);
-            (name, McpToolConfig { safety: said.safety, effect: said.effect, enabled })
+        let transport = TransportConfig { command, args, env, cwd, url, headers };
+        let default = McpServerConfig::new(name, transport.resolve(None, sources.base, sources));
+        let tools = self.tools.into_iter().map(|(name, tool)| {
+            let enabled = tool.enabled.unwrap_or(true);
+            (name, McpToolConfig { safety: tool.safety, effect: tool.effect, enabled })
         });
         let config = McpServerConfig {
             trusted: self.trusted,
-            start_time: self.start_timeout.map_or(usual.start_time, Seconds::time),
-            call_time: self.timeout.map_or(usual.call_time, Seconds::time),
+            start_time: self.start_timeout.map_or(default.start_time, Seconds::time),
+            call_time: self.timeout.map_or(default.call_time, Seconds::time),
             tools: tools.collect(),
-            ..usual
+            ..default
         };
-        (config, way.secrets(sources.env))
+        (config, transport.secrets(sources.env))
     }
 }
 
 impl TransportConfig {
-    fn link(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> McpTransport {
-        self.filled(kind, base, sources).unwrap_or_else(McpTransport::Unavailable)
+    fn resolve(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> McpTransport {
+        self.try_resolve(kind, base, sources).unwrap_or_else(McpTransport::Unavailable)
     }
 
-    fn filled(&self, kind: Option<&str>, base: &Path, sources: Sources<'_>) -> Result<McpTransport, String> {
+    fn try_resolve(
+        &self,
+        kind: Option<&str>,
+        base: &Path,
+        sources: Sources<'_>,
+    ) -> Result<McpTransport, String> {
         let fill = |text: &String| {
             let filled = Filled::new(text, sources.env);
             filled.get().map(str::to_owned).map_err(|variable| {
@@ -235,7 +239,7 @@ impl TransportConfig {
         };
         if kind == Some("sse") {
             return Err(
-                "it speaks HTTP+SSE, which MCP has given up; use its streamable HTTP address".to_owned()
+                "it uses HTTP+SSE, which MCP has deprecated; use its streamable HTTP address".to_owned()
             );
         }
         match (&self.command, &self.url) {
@@ -257,8 +261,8 @@ impl TransportConfig {
     }
 }
 
-/// A file that cannot be read is one server that does not work: it stops nobody.
-fn read_project(sources: Sources<'_>, said: Decision) -> Option<(Project, Vec<String>)> {
+/// Reads the project file. An invalid file becomes one unavailable server, so that it does not stop the program.
+fn read_project(sources: Sources<'_>, decision: Decision) -> Option<(Project, Vec<String>)> {
     let file = sources.workdir.join(PROJECT_FILE);
     let text = std::fs::read_to_string(&file).ok()?;
     let hash = digest(&[&text]);
@@ -266,33 +270,33 @@ fn read_project(sources: Sources<'_>, said: Decision) -> Option<(Project, Vec<St
     let (servers, secrets) = match serde_json::from_str::<ProjectFile>(&text) {
         Ok(read) => {
             let secrets =
-                read.mcp_servers.values().flat_map(|server| server.way.secrets(sources.env)).collect();
+                read.mcp_servers.values().flat_map(|server| server.transport.secrets(sources.env)).collect();
             let wanted = read.mcp_servers.into_iter().filter(|(_, server)| !server.disabled);
-            let meant = |(name, server): (String, ProjectServer)| {
-                let link = server.way.link(server.kind.as_deref(), sources.workdir, sources);
-                McpServerConfig { origin: origin.clone(), ..McpServerConfig::new(&name, link) }
+            let resolve = |(name, server): (String, ProjectServer)| {
+                let transport = server.transport.resolve(server.kind.as_deref(), sources.workdir, sources);
+                McpServerConfig { origin: origin.clone(), ..McpServerConfig::new(&name, transport) }
             };
-            (wanted.map(meant).collect(), secrets)
+            (wanted.map(resolve).collect(), secrets)
         }
         Err(error) => {
-            let link = McpTransport::Unavailable(format!("{PROJECT_FILE} cannot be understood: {error}"));
-            (vec![McpServerConfig { origin, ..McpServerConfig::new(PROJECT_FILE, link) }], Vec::new())
+            let transport = McpTransport::Unavailable(format!("{PROJECT_FILE} cannot be parsed: {error}"));
+            (vec![McpServerConfig { origin, ..McpServerConfig::new(PROJECT_FILE, transport) }], Vec::new())
         }
     };
-    Some((Project { file, hash, servers, said }, secrets))
+    Some((Project { file, hash, servers, decision }, secrets))
 }
 
 impl CommandSection {
-    /// What nobody says of a command is that it may do anything, once.
-    pub(super) fn meant(
+    /// Defaults to the most restrictive classes: safety `execute`, effect `once`.
+    pub(super) fn resolve(
         self,
         (name, path): (String, &Path),
-        usual: Duration,
+        default_time: Duration,
         sources: Sources<'_>,
     ) -> Result<(CommandConfig, Vec<String>), ConfigError> {
-        let wrong = |message: String| ConfigError::Value { path: path.to_owned(), message };
+        let invalid = |message: String| ConfigError::Value { path: path.to_owned(), message };
         if self.argv.is_empty() {
-            return Err(wrong(format!(
+            return Err(invalid(format!(
                 "[commands.{name}]: `command` is empty; write the program and its arguments"
             )));
         }
@@ -300,7 +304,7 @@ impl CommandSection {
         let fill = |(variable, text): (&String, &String)| match Filled::new(text, sources.env).get() {
             Ok(value) => Ok((variable.clone(), value.to_owned())),
             Err(missing) => {
-                Err(wrong(format!("[commands.{name}] needs the variable {missing}, which is not set")))
+                Err(invalid(format!("[commands.{name}] needs the variable {missing}, which is not set")))
             }
         };
         let env = self.env.iter().map(fill).collect::<Result<_, _>>()?;
@@ -313,7 +317,7 @@ impl CommandSection {
             argv: self.argv,
             cwd: self.cwd.map_or_else(|| sources.workdir.to_owned(), |cwd| sources.base.join(cwd)),
             env,
-            time: self.timeout.map_or(usual, Seconds::time),
+            time: self.timeout.map_or(default_time, Seconds::time),
         };
         Ok((config, secrets))
     }

@@ -1,4 +1,4 @@
-//! The configuration, read once: what the file and the environment say becomes what is meant.
+//! The configuration, read once: the file and the environment are resolved to settings.
 
 mod agents;
 mod env;
@@ -39,54 +39,54 @@ use std::{
     time::Duration,
 };
 
-/// The name of the app that is there without any configuration.
+/// The name of the built-in app.
 pub(crate) const BUILT_IN_APP: &str = "lango";
 
-/// What a command that is a tool may take if nobody says.
+/// The default time limit of a command tool.
 const COMMAND_TIME: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// The file that was read, if there is one.
+    /// The configuration file, if there is one.
     pub(crate) file: Option<PathBuf>,
     /// The data directory.
     pub(crate) home: PathBuf,
-    /// Where sessions are kept.
+    /// The SQLite file of the sessions.
     pub(crate) database: PathBuf,
     pub(crate) agents_dir: PathBuf,
     pub(crate) app: Option<String>,
     pub(crate) user: String,
     pub(crate) model: Option<ModelName>,
-    /// Who is asked if a model cannot answer, in this order.
+    /// The fallback models, in order.
     pub(crate) fallback: Vec<ModelName>,
     pub(crate) providers: Providers,
     pub(crate) models: Models,
-    /// How often a run may ask models; 0 for as often as it likes.
+    /// The limit of model calls of a run; 0 for no limit.
     pub(crate) model_calls: Option<u32>,
     pub(crate) limits: Limits,
     pub(crate) retries: Retries,
-    /// Whether a model server on this machine is looked for, if no model is chosen.
+    /// Whether to discover a model server on this machine if no model is configured.
     pub(crate) discover: bool,
-    /// Settings of all agents that say nothing else.
+    /// The default generation settings of agents.
     pub(crate) generate: GenerateContentConfig,
     pub(crate) budget: Budget,
     pub(crate) stubs: Vec<StubConfig>,
     pub(crate) tools: ToolSettings,
     pub(crate) mcp: McpSettings,
-    /// Commands that are tools.
+    /// Commands as tools.
     pub(crate) commands: Vec<CommandConfig>,
-    /// Whether colours are wanted at all.
+    /// Whether the environment allows colors.
     pub(crate) color: bool,
     pub(crate) server: ServerSettings,
-    /// What another's server is shown.
+    /// The token for `lango chat --server`.
     pub(crate) server_token: Option<TokenSecret>,
-    /// Where traces are sent.
+    /// The collector of traces.
     pub(crate) telemetry: Option<Collector>,
-    /// Where the lines that were typed are remembered.
+    /// The file of the input history.
     pub(crate) history_file: PathBuf,
 }
 
-/// What a run may use, beside model calls.
+/// The limits of a run, beside model calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Limits {
     pub(crate) tool_calls: Option<u32>,
@@ -101,36 +101,36 @@ pub(crate) struct Limits {
 pub(crate) struct ModelName {
     pub(crate) name: String,
     pub(crate) base: PathBuf,
-    /// Where it was said: a file, a variable, an option.
-    pub(crate) said: String,
+    /// Where it was configured: a file, a variable, an option.
+    pub(crate) source: String,
 }
 
 impl ModelName {
-    /// The one that is always there.
+    /// The demo model, which is always available.
     pub(crate) fn demo() -> Self {
-        Self { name: "demo".to_owned(), base: PathBuf::new(), said: String::new() }
+        Self { name: "demo".to_owned(), base: PathBuf::new(), source: String::new() }
     }
 }
 
-/// Paths stay as people wrote them, so that errors name them so: in a file they are relative to it, in the environment to
-/// the working directory.
-pub(crate) fn load(place: &LocationArgs, env: &Env) -> Result<Settings, ConfigError> {
+/// Loads the settings. Relative paths are not made absolute, so that errors show them as they were written: in the file they
+/// are relative to it, in the environment to the working directory.
+pub(crate) fn load(location: &LocationArgs, env: &Env) -> Result<Settings, ConfigError> {
     let workdir = std::env::current_dir().map_err(ConfigError::WorkingDirectory)?;
     let home = env.home()?;
-    let (path, file) = find_file(place, &home)?;
+    let (path, file) = find_file(location, &home)?;
     let base = path.as_deref().and_then(Path::parent).map(Path::to_path_buf).unwrap_or_default();
-    let said = path.clone().unwrap_or_else(|| PathBuf::from("lango.toml"));
-    let budget = budget(&said, &file, env)?;
-    let meant = |name| ModelName { name, base: base.clone(), said: said.display().to_string() };
-    let providers = Providers::new(file.providers, &said, env)?;
+    let source = path.clone().unwrap_or_else(|| PathBuf::from("lango.toml"));
+    let budget = budget(&source, &file, env)?;
+    let from_file = |name| ModelName { name, base: base.clone(), source: source.display().to_string() };
+    let providers = Providers::new(file.providers, &source, env)?;
     let sources = mcp::Sources { workdir: &workdir, base: &base, env };
     let (mcp, mut secrets) = McpSettings::new(file.mcp, file.mcp_json, sources);
     secrets.extend(providers.secrets());
-    let telemetry = file.telemetry.meant(&said, env)?;
+    let telemetry = file.telemetry.resolve(&source, env)?;
     let headers = telemetry.iter().flat_map(|collector| &collector.headers);
     secrets.extend(headers.map(|(_, value)| value.reveal().to_owned()));
-    let commands = own_commands(file.commands, &said, sources, &mut secrets)?;
-    let tools = file.tools.meant(file.approval, (&workdir, &home, &said), (env, secrets))?;
+    let commands = own_commands(file.commands, &source, sources, &mut secrets)?;
+    let tools = file.tools.resolve(file.approval, (&workdir, &home, &source), (env, secrets))?;
     Ok(Settings {
         file: path,
         database: env
@@ -142,8 +142,8 @@ pub(crate) fn load(place: &LocationArgs, env: &Env) -> Result<Settings, ConfigEr
             .unwrap_or_else(|| base.join(file.agents_dir.unwrap_or_else(|| PathBuf::from("agents")))),
         app: env.text("LANGO_APP")?.or(file.app),
         user: env.text("LANGO_USER")?.or(file.user).unwrap_or_else(|| "user".to_owned()),
-        model: env.model()?.or(file.model.map(meant)),
-        fallback: env.fallback()?.unwrap_or_else(|| file.fallback.into_iter().map(meant).collect()),
+        model: env.model()?.or(file.model.map(from_file)),
+        fallback: env.fallback()?.unwrap_or_else(|| file.fallback.into_iter().map(from_file).collect()),
         models: Models::new(file.models, &providers),
         retries: file.retry.retries(env)?,
         model_calls: env.number("LANGO_LIMITS_MODEL_CALLS")?.or(file.limits.model_calls),
@@ -159,7 +159,7 @@ pub(crate) fn load(place: &LocationArgs, env: &Env) -> Result<Settings, ConfigEr
         budget,
         stubs: named(file.stubs),
         color: env.wants_color(),
-        server: file.server.meant(&said, &base)?,
+        server: file.server.resolve(&source, &base)?,
         server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| TokenSecret::from_text(token.trim())),
         telemetry,
         history_file: home.join("history"),
@@ -182,22 +182,22 @@ fn own_commands(
 ) -> Result<Vec<CommandConfig>, ConfigError> {
     let mut all = Vec::new();
     for (name, command) in written {
-        let (config, more) = command.meant((name, path), COMMAND_TIME, sources)?;
+        let (config, more) = command.resolve((name, path), COMMAND_TIME, sources)?;
         all.push(config);
         secrets.extend(more);
     }
     Ok(all)
 }
 
-/// Blames the variable if it is the one that counts, and else the file.
+/// An error names the variable if the value is from the environment, and else the file.
 fn budget(path: &Path, file: &ConfigFile, env: &Env) -> Result<Budget, ConfigError> {
     let (tokens, messages) = ("LANGO_MAX_MESSAGE_TOKEN_BUDGET", "LANGO_HISTORY_MAX_MESSAGES");
     let (from_env, cap_from_env) = (env.number(tokens)?, env.number(messages)?);
-    let made = Budget::new(
+    let budget = Budget::new(
         from_env.unwrap_or(file.max_message_token_budget),
         cap_from_env.or(file.history.max_messages),
     );
-    made.map_err(|error| {
+    budget.map_err(|error| {
         let variable = match error {
             BudgetError::TooSmall(_) => from_env.map(|_| tokens),
             BudgetError::NoMessages => cap_from_env.map(|_| messages),
@@ -207,16 +207,16 @@ fn budget(path: &Path, file: &ConfigFile, env: &Env) -> Result<Budget, ConfigErr
     })
 }
 
-/// The file that was named, or the first of the usual ones that exists, or none.
-fn find_file(place: &LocationArgs, home: &Path) -> Result<(Option<PathBuf>, ConfigFile), ConfigError> {
-    if let Some(path) = &place.config {
+/// Reads the file of `--config`, or the first default file that exists, or none.
+fn find_file(location: &LocationArgs, home: &Path) -> Result<(Option<PathBuf>, ConfigFile), ConfigError> {
+    if let Some(path) = &location.config {
         if !path.exists() {
             return Err(ConfigError::Missing { path: path.clone(), named_by: "--config".to_owned() });
         }
         return Ok((Some(path.clone()), ConfigFile::read(path)?));
     }
-    let usual = [PathBuf::from("lango.toml"), home.join("lango.toml")];
-    match usual.into_iter().find(|path| path.exists()) {
+    let defaults = [PathBuf::from("lango.toml"), home.join("lango.toml")];
+    match defaults.into_iter().find(|path| path.exists()) {
         Some(path) => {
             let file = ConfigFile::read(&path)?;
             Ok((Some(path), file))

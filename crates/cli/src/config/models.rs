@@ -1,4 +1,4 @@
-//! What the configuration says of models: how much they hold, what they cost, how patiently they are asked.
+//! Settings of models: context windows, prices and retries.
 
 use super::{ConfigError, Env, Providers};
 use bridge::model::Retries;
@@ -27,21 +27,21 @@ pub(crate) struct Prices {
     pub(crate) output: f64,
 }
 
-/// The models that the file speaks of, by `provider/model`.
+/// The configured models, by `provider/model`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Models(BTreeMap<String, ModelConfig>);
 
 impl Models {
-    /// A model may be written without its provider, as everywhere.
+    /// Adds the implied provider to names without one.
     pub(super) fn new(written: BTreeMap<String, ModelConfig>, providers: &Providers) -> Self {
-        let whole = |name: String| match providers.split(&name) {
+        let qualified = |name: String| match providers.split(&name) {
             Some((provider, model)) => format!("{}/{model}", provider.name),
             None => name,
         };
-        Self(written.into_iter().map(|(name, config)| (whole(name), config)).collect())
+        Self(written.into_iter().map(|(name, config)| (qualified(name), config)).collect())
     }
 
-    /// By the provider's name, or by its stamp, which may have a wire format behind the name.
+    /// Finds a model by the name or the stamp of its provider. A stamp may have the wire format after the name.
     pub(crate) fn get(&self, provider: &str, model: &str) -> ModelConfig {
         let provider = provider.split('+').next().unwrap_or_default();
         self.0.get(&format!("{provider}/{model}")).copied().unwrap_or_default()
@@ -71,7 +71,7 @@ impl Seconds {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Retry {
-    /// How many times each model is asked again after its first failure.
+    /// How many times a call of each model is retried after its first failure.
     ///
     /// Default: `3`
     /// Environment: `LANGO_RETRY_ATTEMPTS`
@@ -86,15 +86,16 @@ pub(super) struct Retry {
 
 impl Retry {
     pub(super) fn retries(self, env: &Env) -> Result<Retries, ConfigError> {
-        let usual = Retries::default();
+        let default = Retries::default();
         let attempts = env.number("LANGO_RETRY_ATTEMPTS")?.or(self.attempts);
         let variable = "LANGO_RETRY_MAX_WAIT_S";
-        let said = env.number::<f64>(variable)?.map(Seconds::try_from).transpose();
-        let said = said.map_err(|message| ConfigError::Value { path: PathBuf::from(variable), message })?;
+        let max_wait = env.number::<f64>(variable)?.map(Seconds::try_from).transpose();
+        let max_wait =
+            max_wait.map_err(|message| ConfigError::Value { path: PathBuf::from(variable), message })?;
         Ok(Retries {
-            attempts: attempts.unwrap_or(usual.attempts),
-            cap: said.or(self.max_wait).map_or(usual.cap, Seconds::time),
-            ..usual
+            attempts: attempts.unwrap_or(default.attempts),
+            cap: max_wait.or(self.max_wait).map_or(default.cap, Seconds::time),
+            ..default
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Where models are: what is known of providers, what the file says of them, and what the environment holds for them.
+//! Providers: the known ones, merged with the file and the environment.
 
 use super::{
     ConfigError, Env,
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// A wire format, as people write it.
+/// A wire format, as written in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ApiName {
@@ -72,7 +72,7 @@ pub(super) struct ProviderSection {
     idle_timeout: Option<Seconds>,
 }
 
-/// A provider as it is meant.
+/// A resolved provider.
 #[derive(Clone, Debug)]
 pub(crate) struct ProviderConfig {
     pub(crate) name: String,
@@ -84,11 +84,11 @@ pub(crate) struct ProviderConfig {
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
-    /// The model that is asked if none is named.
+    /// The default model.
     pub(crate) model: Option<&'static str>,
-    /// Whether it may be taken if no model is chosen, once there is a key.
+    /// Whether a key selects the provider if no model is configured.
     pub(crate) chosen_by_key: bool,
-    /// Whether the file or the environment speaks of it.
+    /// Whether the file or the environment configures it.
     pub(crate) configured: bool,
 }
 
@@ -97,7 +97,7 @@ pub(crate) enum Key {
     Filled(Filled),
     /// None of these variables is set.
     Missing(&'static [&'static str]),
-    /// It is asked without one.
+    /// The provider needs no key.
     NotNeeded,
 }
 
@@ -106,7 +106,7 @@ impl ProviderConfig {
         matches!(&self.key, Key::Filled(key) if key.get().is_ok())
     }
 
-    /// What to do to have a key, if one is missing.
+    /// The error with the fix if the key is missing.
     pub(crate) fn missing_key(&self) -> Option<String> {
         let name = &self.name;
         match &self.key {
@@ -124,11 +124,12 @@ impl ProviderConfig {
         }
     }
 
-    /// Who makes opaque data: what one wire format gave is not to be sent in another.
+    /// The stamp of opaque data: the provider, and the wire format unless it is the default. Opaque data of one wire format is
+    /// not valid in another.
     pub(crate) fn stamp(&self) -> String {
         let known = KNOWN.iter().find(|known| known.name == self.name);
-        let usual = known.map_or(ApiName::Chat, |known| known.api);
-        if self.api == usual { self.name.clone() } else { format!("{}+{}", self.name, self.api.name()) }
+        let default = known.map_or(ApiName::Chat, |known| known.api);
+        if self.api == default { self.name.clone() } else { format!("{}+{}", self.name, self.api.name()) }
     }
 
     fn of_known(known: &Known, env: &Env) -> Result<Self, ConfigError> {
@@ -152,20 +153,20 @@ impl ProviderConfig {
             model: known.model,
             chosen_by_key: known.chosen_by_key,
         }
-        .moved_to(url.map(|url| host(&url, known))))
+        .with_base_url(url.map(|url| expand_host(&url, known))))
     }
 
-    /// At another address. Whoever else answers in OpenAI's place speaks chat completions.
-    fn moved_to(self, url: Option<String>) -> Self {
+    /// With another base URL. Servers that replace OpenAI's use chat completions, not responses.
+    fn with_base_url(self, url: Option<String>) -> Self {
         let Some(base_url) = url else { return self };
         let api = if self.api == ApiName::Responses { ApiName::Chat } else { self.api };
         Self { api, base_url, ..self }
     }
 
-    /// With what the file says of it.
-    fn with(self, written: ProviderSection, base: &Path, env: &Env) -> Self {
+    /// With the settings of the file.
+    fn with_section(self, written: ProviderSection, base: &Path, env: &Env) -> Self {
         let fill = |text: &String| Filled::new(text, env);
-        let moved = self.moved_to(written.base_url);
+        let moved = self.with_base_url(written.base_url);
         Self {
             api: written.api.unwrap_or(moved.api),
             key: written.key.as_ref().map_or(moved.key, |key| Key::Filled(fill(key))),
@@ -180,7 +181,7 @@ impl ProviderConfig {
         }
     }
 
-    fn of_its_own(name: &str, written: &ProviderSection) -> Option<Self> {
+    fn custom(name: &str, written: &ProviderSection) -> Option<Self> {
         Some(Self {
             name: name.to_owned(),
             api: ApiName::Chat,
@@ -198,24 +199,38 @@ impl ProviderConfig {
     }
 }
 
-/// The address that `OLLAMA_HOST` and its like mean: without a scheme the port may be left out, too.
-fn host(written: &str, known: &Known) -> String {
-    let written = written.trim().trim_end_matches('/').replacen("0.0.0.0", "127.0.0.1", 1);
-    if !known.is_here() || written.contains("://") {
+/// The base URL for the value of `OLLAMA_HOST`, whose scheme, host and port are optional. Other URLs are not changed.
+fn expand_host(written: &str, known: &Known) -> String {
+    let written = with_reachable_host(written.trim().trim_end_matches('/'));
+    if !known.is_local() || written.contains("://") {
         return written;
     }
-    let usual = known.url.rsplit(':').next().unwrap_or_default();
-    let place = if written.starts_with(':') { format!("127.0.0.1{written}") } else { written };
-    let has_port = place.rsplit(']').next().is_some_and(|end| end.contains(':'));
-    if has_port { format!("http://{place}") } else { format!("http://{place}:{usual}") }
+    let default_port = known.url.rsplit(':').next().unwrap_or_default();
+    let authority = if written.starts_with(':') { format!("127.0.0.1{written}") } else { written };
+    let has_port = authority.rsplit(']').next().is_some_and(|end| end.contains(':'));
+    if has_port { format!("http://{authority}") } else { format!("http://{authority}:{default_port}") }
 }
 
-/// All providers: those that are known, and those that the file adds.
+/// Replaces the host `0.0.0.0`, which servers listen on, by the loopback address, which clients connect to.
+fn with_reachable_host(written: &str) -> String {
+    let (scheme, rest) = written.find("://").map_or(("", written), |at| written.split_at(at + 3));
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let host = authority.rfind('@').map_or(0, |at| at + 1);
+    let is_any =
+        |host: &str| host.strip_prefix("0.0.0.0").is_some_and(|end| end.is_empty() || end.starts_with(':'));
+    if !is_any(&authority[host..]) {
+        return written.to_owned();
+    }
+    let (before, behind) = rest.split_at(host);
+    format!("{scheme}{before}127.0.0.1{}", &behind["0.0.0.0".len()..])
+}
+
+/// All providers: the known ones, and those that the file adds.
 #[derive(Clone, Debug)]
 pub(crate) struct Providers(Vec<ProviderConfig>);
 
 impl Providers {
-    /// What no answer of a tool may hold.
+    /// The values that are masked in results of tools.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
         let of = |provider: &ProviderConfig| {
             let key = match &provider.key {
@@ -239,21 +254,21 @@ impl Providers {
         for known in KNOWN {
             let config = ProviderConfig::of_known(known, env)?;
             all.push(match written.remove(known.name) {
-                Some(written) => config.with(written, base, env),
+                Some(written) => config.with_section(written, base, env),
                 None => config,
             });
         }
         for (name, written) in written {
             let message = format!("[providers.{name}] needs `baseUrl`, the address of the server");
-            let config = ProviderConfig::of_its_own(&name, &written);
+            let config = ProviderConfig::custom(&name, &written);
             let config = config.ok_or(ConfigError::Value { path: file.to_path_buf(), message })?;
-            all.push(config.with(written, base, env));
+            all.push(config.with_section(written, base, env));
         }
-        match all.iter().find(|provider| !is_address(&provider.base_url)) {
-            Some(wrong) => {
-                // The address itself may hold a secret.
+        match all.iter().find(|provider| !is_http_url(&provider.base_url)) {
+            Some(invalid) => {
+                // The URL is not printed: it may contain a secret.
                 let message =
-                    format!("the address of {} does not begin with http:// or https://", wrong.name);
+                    format!("the address of {} does not begin with http:// or https://", invalid.name);
                 Err(ConfigError::Value { path: file.to_path_buf(), message })
             }
             None => Ok(Self(all)),
@@ -268,8 +283,8 @@ impl Providers {
         self.iter().find(|provider| provider.name == name)
     }
 
-    /// The provider and its own name of a model, which is empty where it has none of its own choice. `None` if nothing says
-    /// whose it is.
+    /// Splits `provider/model`. For a provider alone, the model is its default, or empty if it has none. `None` if the provider
+    /// is unknown and not implied by the model.
     pub(crate) fn split<'a>(&self, model: &'a str) -> Option<(&ProviderConfig, &'a str)> {
         if let Some((provider, model)) = model.split_once('/') {
             return Some((self.get(provider)?, model));
@@ -280,15 +295,15 @@ impl Providers {
         provider_of(model).and_then(|provider| self.get(provider)).map(|provider| (provider, model))
     }
 
-    /// The model that is taken if none is chosen: the first provider's that has a key.
+    /// The default model of the first provider with a key.
     pub(crate) fn by_key(&self) -> Option<String> {
         let mut keyed = self.iter().filter(|provider| provider.chosen_by_key && provider.has_key());
         keyed.find_map(|provider| Some(format!("{}/{}", provider.name, provider.model?)))
     }
 
-    /// Those that may run on this machine, with their ports.
-    pub(crate) fn here(&self) -> impl Iterator<Item = (&'static str, u16)> {
-        KNOWN.iter().filter(|known| known.is_here()).filter_map(|known| {
+    /// The known model servers of this machine, with their ports.
+    pub(crate) fn local(&self) -> impl Iterator<Item = (&'static str, u16)> {
+        KNOWN.iter().filter(|known| known.is_local()).filter_map(|known| {
             let url = &self.get(known.name)?.base_url;
             Some((known.name, loopback_port(url)?))
         })
@@ -299,22 +314,23 @@ impl Providers {
     }
 }
 
-fn is_address(url: &str) -> bool {
+fn is_http_url(url: &str) -> bool {
     ["http://", "https://"].iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|host| !host.is_empty()))
 }
 
-/// The port of a server on this machine; `None` for one elsewhere.
+/// The port of a loopback URL; `None` for other hosts.
 pub(crate) fn loopback_port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
-    let place = rest.split('/').next().unwrap_or_default();
-    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-    let (host, port) = match place.rsplit_once(':') {
+    let authority = rest.split('/').next().unwrap_or_default();
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
-        Some(_) | None => (place, if scheme == "https" { 443 } else { 80 }),
+        Some(_) | None => (authority, if scheme == "https" { 443 } else { 80 }),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    here.then_some(port)
+    let is_loopback =
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_loopback.then_some(port)
 }
 
 #[cfg(test)]

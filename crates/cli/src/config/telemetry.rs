@@ -1,4 +1,4 @@
-//! `[telemetry]` in `lango.toml`, and OpenTelemetry's own variables: where traces are sent, if they are.
+//! `[telemetry]` in `lango.toml`, and the standard variables of OpenTelemetry.
 
 use super::{ConfigError, Env, Filled};
 use provider::SecretString;
@@ -34,13 +34,13 @@ pub(super) struct TelemetrySection {
 }
 
 impl TelemetrySection {
-    /// Variables win over the file, and nothing is sent unless one of them names a collector.
-    pub(super) fn meant(self, file: &Path, env: &Env) -> Result<Option<Collector>, ConfigError> {
+    /// Variables override the file. Returns `None` if neither names a collector.
+    pub(super) fn resolve(self, file: &Path, env: &Env) -> Result<Option<Collector>, ConfigError> {
         let headers = self.all_headers(file, env)?;
-        let given = env.text("OTEL_EXPORTER_OTLP_ENDPOINT")?.or(self.endpoint);
+        let base = env.text("OTEL_EXPORTER_OTLP_ENDPOINT")?.or(self.endpoint);
         let url = match env.text("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")? {
             Some(whole) => Some(whole),
-            None => given.map(|base| format!("{}/v1/traces", base.trim_end_matches('/'))),
+            None => base.map(|base| format!("{}/v1/traces", base.trim_end_matches('/'))),
         };
         let Some(url) = url else { return Ok(None) };
         if env.flag("OTEL_SDK_DISABLED")?.unwrap_or(false) {
@@ -66,32 +66,56 @@ impl TelemetrySection {
             all.push((name.clone(), SecretString::new(value.get().map_err(missing)?)));
         }
         let variable = "OTEL_EXPORTER_OTLP_HEADERS";
-        for pair in env.secret(variable)?.iter().flat_map(|text| text.split(',')) {
-            let (name, value) = pair.split_once('=').ok_or_else(|| ConfigError::Value {
-                path: PathBuf::from(variable),
-                message: "it is not written as name=value, with commas between several".to_owned(),
-            })?;
-            all.push((name.trim().to_owned(), SecretString::new(value.replace("%20", " "))));
+        let invalid =
+            |message: &str| ConfigError::Value { path: PathBuf::from(variable), message: message.to_owned() };
+        let text = env.secret(variable)?.unwrap_or_default();
+        for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| invalid("it is not written as name=value, with commas between several"))?;
+            let value = percent_decoded(value.trim())
+                .ok_or_else(|| invalid("a value is not valid UTF-8 after percent-decoding"))?;
+            all.push((name.trim().to_owned(), SecretString::new(value)));
         }
         Ok(all)
     }
+}
+
+/// Decodes `%XX`, as in W3C baggage. A `%` without two hexadecimal digits stays.
+fn percent_decoded(text: &str) -> Option<String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let escaped = match rest {
+            [b'%', high, low, ..] => digit(*high).zip(digit(*low)),
+            _ => None,
+        };
+        let (byte, behind) = match escaped {
+            Some((high, low)) => (high * 16 + low, &rest[3..]),
+            None => (*first, behind),
+        };
+        bytes.push(byte);
+        rest = behind;
+    }
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn meant(toml: &str, variables: &[(&str, &str)]) -> Result<Option<Collector>, ConfigError> {
+    fn resolve(toml: &str, variables: &[(&str, &str)]) -> Result<Option<Collector>, ConfigError> {
         let written: TelemetrySection = toml::from_str(toml).unwrap();
-        written.meant(Path::new("lango.toml"), &Env::of(variables))
+        written.resolve(Path::new("lango.toml"), &Env::of(variables))
     }
 
     #[test]
-    fn a_collector_is_named_by_the_file_or_by_the_usual_variables() {
-        assert!(meant("", &[]).unwrap().is_none());
+    fn collector_is_configured_by_file_or_otel_variables() {
+        assert!(resolve("", &[]).unwrap().is_none());
         let file =
             "endpoint = 'http://a.example:4318/'\nservice_name = 'mine'\nheaders = { 'X-Key' = '${KEY}' }";
-        let from_file = meant(file, &[("KEY", "k-1")]).unwrap().unwrap();
+        let from_file = resolve(file, &[("KEY", "k-1")]).unwrap().unwrap();
         assert_eq!((&*from_file.url, &*from_file.service), ("http://a.example:4318/v1/traces", "mine"));
         assert!(!from_file.content && !format!("{from_file:?}").contains("k-1"));
         let variables = [
@@ -100,19 +124,36 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20YQ==,x-team=blue"),
             ("OTEL_SERVICE_NAME", "theirs"),
         ];
-        let both = meant(file, &variables).unwrap().unwrap();
+        let both = resolve(file, &variables).unwrap().unwrap();
         assert_eq!((&*both.url, &*both.service), ("http://b.example/v1/traces", "theirs"));
         let names: Vec<&str> = both.headers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["X-Key", "authorization", "x-team"]);
-        let whole = meant("", &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c.example/t")]).unwrap();
+        let whole = resolve("", &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c.example/t")]).unwrap();
         assert_eq!(whole.unwrap().url, "http://c.example/t");
         let off = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://b.example"), ("OTEL_SDK_DISABLED", "true")];
-        assert!(meant("", &off).unwrap().is_none());
+        assert!(resolve("", &off).unwrap().is_none());
     }
 
     #[test]
-    fn a_header_whose_variable_is_missing_is_named() {
-        let error = meant("headers = { 'X-Key' = '${KEY}' }", &[]).unwrap_err().to_string();
+    fn header_variable_is_percent_decoded_and_may_end_with_a_comma() {
+        let headers = |text: &str| {
+            let variables =
+                [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a.example"), ("OTEL_EXPORTER_OTLP_HEADERS", text)];
+            let collector = resolve("", &variables).map(Option::unwrap).map_err(|error| error.to_string())?;
+            let pairs = collector.headers.iter().map(|(name, value)| format!("{name}={}", value.reveal()));
+            Ok::<_, String>(pairs.collect::<Vec<_>>())
+        };
+        let decoded = headers("a=Basic%20YQ%3D%3D%2c, b = x=%C3%BC ,c=100%,d=%zz%4,").unwrap();
+        assert_eq!(decoded, ["a=Basic YQ==,", "b=x=ü", "c=100%", "d=%zz%4"]);
+        assert_eq!(headers(" , ").unwrap(), [""; 0]);
+        assert!(headers("a").unwrap_err().contains("not written as name=value"));
+        let error = headers("a=%ffsecret").unwrap_err();
+        assert!(error.contains("not valid UTF-8") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn missing_header_variable_is_reported_by_name() {
+        let error = resolve("headers = { 'X-Key' = '${KEY}' }", &[]).unwrap_err().to_string();
         assert!(
             error.ends_with("telemetry.headers: X-Key needs the variable KEY, which is not set"),
             "{error}"

@@ -1,14 +1,14 @@
-//! Texts of the configuration that may hold a secret: `${NAME}` stands for a variable of the environment, `${NAME:-text}` for
-//! the text if it is not set.
+//! Templates in the configuration, which may contain secrets: `${NAME}` is replaced by an environment variable, `${NAME:-text}`
+//! by the text if the variable is not set.
 
 use super::Env;
 use std::fmt;
 
-/// A text whose variables were filled in, or the name of the first that is not set. It is never printed.
+/// A template with its variables substituted, or the name of the first variable that is not set. `Debug` hides the text.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Filled {
     text: Result<String, String>,
-    /// Whether the text stands in the file itself, for everyone to read.
+    /// Whether the template has no variables, so that its text is readable in the file.
     pub(crate) plain: bool,
 }
 
@@ -43,10 +43,10 @@ impl Filled {
     }
 }
 
-/// Variables that everybody knows.
+/// Variables whose values are not secret.
 const NO_SECRETS: [&str; 8] = ["HOME", "PWD", "PATH", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"];
 
-/// What the variables in a text hold that nobody may see.
+/// The values of the variables in a template that must be masked.
 pub(super) fn secrets(template: &str, env: &Env) -> Vec<String> {
     let names = template.split("${").skip(1).filter_map(|behind| behind.split(['}', ':']).next());
     let values = names.filter(|name| !NO_SECRETS.contains(name)).filter_map(|name| env.secret(name).ok()?);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_filled_in_and_a_missing_one_is_named() {
+    fn variables_are_substituted_and_a_missing_one_is_reported() {
         let env = Env::of(&[("KEY", "k-1\n"), ("TEAM", "blue")]);
         assert_eq!(Filled::new("${KEY}", &env).get(), Ok("k-1"));
         assert_eq!(Filled::new("a ${TEAM} b ${KEY}", &env).get(), Ok("a blue b k-1"));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_variables_is_plain_and_none_is_ever_printed() {
+    fn text_without_variables_is_plain_and_debug_hides_all_values() {
         let env = Env::of(&[("KEY", "k-1")]);
         let (written, named) = (Filled::new("k-1", &env), Filled::new("${KEY}", &env));
         assert!(written.plain && !named.plain);

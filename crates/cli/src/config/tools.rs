@@ -1,4 +1,4 @@
-//! `[tools]` and `[approval]` in `lango.toml`: what tools can reach, and which of their calls may run unasked.
+//! `[tools]` and `[approval]` in `lango.toml`: the access of tools, and the approval of their calls.
 
 use super::{ConfigError, Env, models::Seconds};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use tools::{
     policy::{Decision, Policy, PolicyRule, Subject},
 };
 
-/// How many bytes of outputs are kept if nobody says.
+/// The default size of the output store, in megabytes.
 const KEPT_MB: u64 = 1_024;
 
 #[derive(Debug, Default, Deserialize)]
@@ -50,7 +50,7 @@ pub(super) struct ToolsSection {
     keep_mb: Option<u64>,
 }
 
-/// A directory, or one with what may be done in it.
+/// A directory, or a directory with its permissions.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a directory, or { path = \"…\", write = false }")]
 enum RootEntry {
@@ -75,19 +75,19 @@ fn yes() -> bool {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ApprovalSection {
-    /// ToolsSection that only read.
+    /// Tools that only read.
     ///
     /// Default: `"allow"`
     read: Option<Decision>,
-    /// ToolsSection that write files.
+    /// Tools that write files.
     ///
     /// Default: `"ask"`
     write: Option<Decision>,
-    /// ToolsSection that run programs.
+    /// Tools that run programs.
     ///
     /// Default: `"ask"`
     execute: Option<Decision>,
-    /// ToolsSection that use the network.
+    /// Tools that use the network.
     ///
     /// Default: `"ask"`
     network: Option<Decision>,
@@ -95,7 +95,8 @@ pub(super) struct ApprovalSection {
     tools: BTreeMap<String, Decision>,
     /// Shell commands, by their first words: `"cargo test" = "allow"`. Each simple command of a script is judged by itself.
     commands: BTreeMap<String, Decision>,
-    /// What happens on a server if a call of a user who is no administrator would ask: it is refused, or the user is asked.
+    /// What happens on a server if a call of a user who is not an administrator needs approval: it is refused (`"deny"`), or
+    /// the user is asked.
     ///
     /// Default: `"deny"`
     users: Users,
@@ -109,30 +110,30 @@ enum Users {
     Ask,
 }
 
-/// As it is meant.
+/// The resolved tool settings.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolSettings {
-    /// What tools see of the disk, by relative paths.
+    /// The first root, which relative paths refer to.
     pub(crate) root: RootSettings,
-    /// What else they see, by absolute paths.
+    /// The other roots, reached by absolute paths.
     pub(crate) others: Vec<RootSettings>,
-    /// Where else commands may write.
+    /// Further directories that commands may write to.
     pub(crate) writable: Vec<PathBuf>,
     /// Whether commands may use the network.
     pub(crate) network: bool,
-    /// What `fetch` may reach beside the open Internet.
+    /// The local addresses that `fetch` may reach.
     pub(crate) fetch_local: Vec<SocketAddr>,
     pub(crate) limits: ExecLimits,
     pub(crate) keep_bytes: u64,
     pub(crate) environment: EnvVars,
     pub(crate) policy: Policy,
-    /// Whether users of a server who are no administrators decide on what asks.
+    /// Whether users of a server who are not administrators may approve calls.
     pub(crate) users_decide: bool,
-    /// Secrets of the configuration.
+    /// Masks the secrets of the configuration.
     pub(crate) mask: Mask,
 }
 
-/// A directory that tools see.
+/// A directory that tools can access.
 #[derive(Clone, Debug)]
 pub(crate) struct RootSettings {
     pub(crate) path: PathBuf,
@@ -140,8 +141,8 @@ pub(crate) struct RootSettings {
 }
 
 impl ToolsSection {
-    /// Paths are relative to the file; what is not said is the working directory.
-    pub(super) fn meant(
+    /// Paths are relative to the file. The default root is the working directory.
+    pub(super) fn resolve(
         self,
         approval: ApprovalSection,
         (workdir, home, file): (&Path, &Path, &Path),
@@ -150,9 +151,9 @@ impl ToolsSection {
         let base = file.parent().unwrap_or(Path::new(""));
         let (root, others) = roots(self.root, self.roots, (workdir, file))?;
         let token = env.secret("LANGO_SERVER_TOKEN")?.map(|token| token.trim().to_owned());
-        let usual = ExecLimits::default();
-        let time = self.timeout.map_or(usual.time, Seconds::time);
-        let max_time = self.max_timeout.map_or(usual.max_time, Seconds::time).max(time);
+        let default = ExecLimits::default();
+        let time = self.timeout.map_or(default.time, Seconds::time);
+        let max_time = self.max_timeout.map_or(default.max_time, Seconds::time).max(time);
         let environment = EnvVars {
             path: env.text("PATH")?.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned()),
             home: env.path("HOME").unwrap_or_else(|| workdir.to_owned()).display().to_string(),
@@ -165,7 +166,7 @@ impl ToolsSection {
             writable: self.writable.into_iter().map(|path| base.join(path)).collect(),
             network: self.network,
             fetch_local: self.fetch_local,
-            limits: ExecLimits { time, max_time, ..usual },
+            limits: ExecLimits { time, max_time, ..default },
             keep_bytes: self.keep_mb.unwrap_or(KEPT_MB) << 20,
             environment,
             users_decide: approval.users == Users::Ask,
@@ -175,7 +176,7 @@ impl ToolsSection {
     }
 }
 
-/// The first directory, and the others. Of two ways to name them one is used.
+/// The first root, and the others. `root` and `roots` exclude each other.
 fn roots(
     root: Option<PathBuf>,
     roots: Vec<RootEntry>,
@@ -186,12 +187,12 @@ fn roots(
         return Err(ConfigError::Value { path: file.to_owned(), message });
     }
     let base = file.parent().unwrap_or(Path::new(""));
-    let mut meant = roots.into_iter().chain(root.map(RootEntry::Plain)).map(|written| match written {
+    let mut resolved = roots.into_iter().chain(root.map(RootEntry::Plain)).map(|written| match written {
         RootEntry::Plain(path) => RootSettings { path: base.join(path), write: true },
         RootEntry::Limited(LimitedRoot { path, write }) => RootSettings { path: base.join(path), write },
     });
-    let first = meant.next().unwrap_or_else(|| RootSettings { path: workdir.to_owned(), write: true });
-    Ok((first, meant.collect()))
+    let first = resolved.next().unwrap_or_else(|| RootSettings { path: workdir.to_owned(), write: true });
+    Ok((first, resolved.collect()))
 }
 
 impl ApprovalSection {
@@ -202,11 +203,13 @@ impl ApprovalSection {
             (Safety::Execute, self.execute),
             (Safety::Network, self.network),
         ];
-        let classes = classes.into_iter().filter_map(|(class, said)| Some((Subject::Class(class), said?)));
-        let tools = self.tools.into_iter().map(|(name, said)| (Subject::Tool(name), said));
+        let classes =
+            classes.into_iter().filter_map(|(class, decision)| Some((Subject::Class(class), decision?)));
+        let tools = self.tools.into_iter().map(|(name, decision)| (Subject::Tool(name), decision));
         let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
-        let commands = self.commands.into_iter().map(|(text, said)| (Subject::Command(words(text)), said));
+        let commands =
+            self.commands.into_iter().map(|(text, decision)| (Subject::Command(words(text)), decision));
         let all = classes.chain(tools).chain(commands);
-        Policy { rules: all.map(|(subject, said)| PolicyRule::new(subject, said)).collect() }
+        Policy { rules: all.map(|(subject, decision)| PolicyRule::new(subject, decision)).collect() }
     }
 }

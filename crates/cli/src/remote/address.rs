@@ -1,4 +1,4 @@
-//! Where a server is, and which token may be shown to it.
+//! The address of a server, and whether it may receive the local token.
 
 use provider::http::is_loopback;
 use reqwest::Url;
@@ -7,13 +7,13 @@ use std::{
     str::FromStr,
 };
 
-/// The address of a server: scheme, host, port, and no more.
+/// The address of a server: scheme, host and port only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address(Url);
 
 impl Address {
-    /// Whether it is on this machine, and may see this machine's own token.
-    pub(super) fn is_here(&self) -> bool {
+    /// Whether the address is loopback. Only such a server may receive the local token.
+    pub(super) fn is_local(&self) -> bool {
         is_loopback(&self.0)
     }
 
@@ -25,14 +25,14 @@ impl Address {
         &self.0
     }
 
-    pub(super) fn shown(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.shown())
+        f.write_str(self.as_str())
     }
 }
 
@@ -40,7 +40,7 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let fix = || "write it as http://127.0.0.1:18789, without anything behind the port".to_owned();
+        let fix = || "write it as http://127.0.0.1:18789, without anything after the port".to_owned();
         let url = Url::parse(text).map_err(|_| fix())?;
         let is_bare = url.username().is_empty()
             && url.password().is_none()
@@ -52,14 +52,14 @@ impl FromStr for Address {
     }
 }
 
-/// A name as one segment of a path.
+/// Percent-encodes a name as one segment of a path.
 pub(super) fn segment(name: &str) -> String {
     let mut segment = String::with_capacity(name.len());
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
             segment.push(char::from(byte));
         } else {
-            // Writing to a string does not fail.
+            // Writing to a String does not fail.
             let _ = write!(segment, "%{byte:02X}");
         }
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_scheme_a_host_and_a_port() {
+    fn server_address_has_only_scheme_host_and_port() {
         for text in ["http://127.0.0.1:18789", "https://agents.example.com", "http://[::1]:1/"] {
             assert!(text.parse::<Address>().is_ok(), "{text}");
         }
@@ -81,14 +81,16 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_is_here() {
-        let is_here = |text: &str| text.parse::<Address>().unwrap().is_here();
-        assert!(is_here("http://localhost:1") && is_here("http://127.0.0.1:1") && is_here("http://[::1]:1"));
-        assert!(!is_here("http://localhost.example.com") && !is_here("http://10.0.0.1:1"));
+    fn only_loopback_addresses_are_local() {
+        let is_local = |text: &str| text.parse::<Address>().unwrap().is_local();
+        assert!(
+            is_local("http://localhost:1") && is_local("http://127.0.0.1:1") && is_local("http://[::1]:1")
+        );
+        assert!(!is_local("http://localhost.example.com") && !is_local("http://10.0.0.1:1"));
     }
 
     #[test]
-    fn a_name_stays_in_its_segment() {
+    fn path_segment_escapes_separators() {
         assert_eq!(segment("a-b_c~1"), "a-b_c~1");
         assert_eq!(segment("../a b/ü?"), "%2E%2E%2Fa%20b%2F%C3%BC%3F");
     }

@@ -1,6 +1,6 @@
-//! Reading a run to its end, through lost connections and restarts of the server.
+//! Reads a run to its end, across lost connections and restarts of the server.
 
-use super::{Begun, Remote, answer::Unasked};
+use super::{Remote, StartedRun, answer::NoOpenQuestion};
 use crate::screen::View;
 use adk::{error::RunError, event::Event};
 use anyhow::{anyhow, bail};
@@ -10,55 +10,55 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How long a server that is away is waited for, in steps.
-const STEP: Duration = Duration::from_millis(500);
-const STEPS: u32 = 120;
+/// The interval and the number of attempts to reach a server again.
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
+const RECONNECT_ATTEMPTS: u32 = 120;
 
 /// Why reading stopped.
 enum FollowEnd {
-    /// The run is over.
+    /// The run has ended.
     Ended(anyhow::Result<()>),
-    /// The connection is gone, and the run goes on.
+    /// The connection is lost; the run continues.
     Lost(anyhow::Error),
 }
 
-/// A run that was read.
-pub(super) struct Followed {
+/// The run that was read last.
+pub(super) struct FollowedRun {
     pub(super) run: String,
     /// The id of the last event that was shown.
     last: Option<String>,
 }
 
-/// Where in the run we are.
+/// The position in the event stream of a run.
 #[derive(Default)]
-struct SeenEvents {
+struct StreamPosition {
     /// The id of the last event that was shown.
     last: Option<String>,
-    /// That of the one that comes next.
-    coming: Option<String>,
+    /// The id of the event whose data follows.
+    next: Option<String>,
 }
 
-impl SeenEvents {
-    fn came(&mut self) {
-        self.last = self.coming.take().or(self.last.take());
+impl StreamPosition {
+    fn advance(&mut self) {
+        self.last = self.next.take().or(self.last.take());
     }
 }
 
 impl Remote {
-    /// Shows the events of a run that were not shown yet, until it ends.
+    /// Shows the remaining events of a run until it ends.
     pub(super) async fn follow(
         &self,
-        Begun { id, after }: Begun,
+        StartedRun { id, after }: StartedRun,
         view: &View,
         cancel: &CancellationToken,
     ) -> anyhow::Result<()> {
         let known =
             self.followed().as_ref().filter(|known| known.run == id).and_then(|known| known.last.clone());
-        let mut seen = SeenEvents { last: known.or(after), coming: None };
-        let ended = self.read_to_end(&id, view, &mut seen, cancel).await;
-        // An answer that came too late is a run of its own; the one that asked is still of interest.
-        if !matches!(&ended, Err(error) if error.is::<Unasked>()) {
-            *self.followed() = Some(Followed { run: id, last: seen.last });
+        let mut position = StreamPosition { last: known.or(after), next: None };
+        let ended = self.read_to_end(&id, view, &mut position, cancel).await;
+        // A late answer is a run of its own. The run that asked stays the followed one.
+        if !matches!(&ended, Err(error) if error.is::<NoOpenQuestion>()) {
+            *self.followed() = Some(FollowedRun { run: id, last: position.last });
         }
         ended
     }
@@ -67,53 +67,53 @@ impl Remote {
         &self,
         run: &str,
         view: &View,
-        seen: &mut SeenEvents,
+        position: &mut StreamPosition,
         cancel: &CancellationToken,
     ) -> anyhow::Result<()> {
-        let mut away = 0;
+        let mut failures = 0;
         let mut cancelled = false;
         loop {
-            let before = seen.last.clone();
-            let stop = tokio::select! {
-                stop = self.read_on(run, view, seen) => stop,
+            let before = position.last.clone();
+            let end = tokio::select! {
+                end = self.read_stream(run, view, position) => end,
                 () = cancel.cancelled(), if !cancelled => {
                     cancelled = true;
                     self.cancel(run).await?;
                     continue;
                 }
             };
-            let error = match stop {
+            let error = match end {
                 FollowEnd::Ended(result) => return result,
                 FollowEnd::Lost(error) => error,
             };
-            if seen.last != before {
-                away = 0;
+            if position.last != before {
+                failures = 0;
             }
-            if away == 0 {
-                view.note("the connection is lost; the run goes on, and is looked for");
+            if failures == 0 {
+                view.note("the connection is lost; the run continues, and lango reconnects to it");
             }
-            away += 1;
-            if away > STEPS || cancelled {
+            failures += 1;
+            if failures > RECONNECT_ATTEMPTS || cancelled {
                 let (address, session) = (self.address(), &self.key.session_id);
-                bail!("{error}; lango chat --server {address} --session {session} goes on from here");
+                bail!("{error}; to continue: lango chat --server {address} --session {session}");
             }
             tokio::select! {
-                () = tokio::time::sleep(STEP) => {}
+                () = tokio::time::sleep(RECONNECT_INTERVAL) => {}
                 () = cancel.cancelled() => bail!(RunError::Cancelled),
             }
         }
     }
 
     async fn cancel(&self, run: &str) -> anyhow::Result<()> {
-        let path = self.of_session(&format!("/runs/{}/cancel", super::address::segment(run)));
+        let path = self.session_path(&format!("/runs/{}/cancel", super::address::segment(run)));
         let answer = self.http.send(Method::POST, &path, None).await?;
-        self.http.sound(answer).await.map(drop)
+        self.http.check_status(answer).await.map(drop)
     }
 
-    async fn read_on(&self, run: &str, view: &View, seen: &mut SeenEvents) -> FollowEnd {
-        let path = self.of_session(&format!("/runs/{}/events", super::address::segment(run)));
+    async fn read_stream(&self, run: &str, view: &View, position: &mut StreamPosition) -> FollowEnd {
+        let path = self.session_path(&format!("/runs/{}/events", super::address::segment(run)));
         let mut request = self.http.request(Method::GET, &path);
-        if let Some(id) = &seen.last {
+        if let Some(id) = &position.last {
             request = request.header("last-event-id", id);
         }
         let answer = match request.send().await {
@@ -121,23 +121,28 @@ impl Remote {
                 return FollowEnd::Lost(anyhow!("{} answers {}", self.address(), answer.status()));
             }
             Ok(answer) => answer,
-            Err(error) => return self.away(&error),
+            Err(error) => return self.connection_lost(&error),
         };
         if answer.status() == StatusCode::NO_CONTENT {
             return self.outcome(run).await;
         }
-        match self.http.sound(answer).await {
-            Ok(answer) => match self.show(answer, view, seen).await {
+        match self.http.check_status(answer).await {
+            Ok(answer) => match self.show(answer, view, position).await {
                 Ok(()) => self.outcome(run).await,
-                Err(stop) => stop,
+                Err(end) => end,
             },
             Err(refused) => FollowEnd::Ended(Err(refused)),
         }
     }
 
-    /// All that the server has to tell.
-    async fn show(&self, mut answer: Response, view: &View, seen: &mut SeenEvents) -> Result<(), FollowEnd> {
-        // Each line of the server's stream is whole by itself.
+    /// Shows the events of the response body.
+    async fn show(
+        &self,
+        mut answer: Response,
+        view: &View,
+        position: &mut StreamPosition,
+    ) -> Result<(), FollowEnd> {
+        // Each field of the server's SSE stream is one line.
         let mut lines = Splitter::new(Framing::JsonLines);
         loop {
             let is_last = match answer.chunk().await {
@@ -149,7 +154,7 @@ impl Remote {
                     lines.end();
                     true
                 }
-                Err(error) => return Err(self.away(&error)),
+                Err(error) => return Err(self.connection_lost(&error)),
             };
             loop {
                 let line = match lines.next_frame() {
@@ -158,10 +163,10 @@ impl Remote {
                     Err(broken) => return Err(FollowEnd::Ended(Err(broken.into()))),
                 };
                 if let Some(id) = line.strip_prefix("id:") {
-                    seen.coming = Some(id.trim().to_owned());
+                    position.next = Some(id.trim().to_owned());
                 } else if let Some(data) = line.strip_prefix("data:") {
-                    self.take(data.trim(), view).map_err(|ended| FollowEnd::Ended(Err(ended)))?;
-                    seen.came();
+                    self.show_event(data.trim(), view).map_err(|error| FollowEnd::Ended(Err(error)))?;
+                    position.advance();
                 }
             }
             if is_last {
@@ -170,42 +175,44 @@ impl Remote {
         }
     }
 
-    /// Shows an event, or fails with what the run failed with.
-    fn take(&self, data: &str, view: &View) -> anyhow::Result<()> {
-        let told: Value = serde_json::from_str(data)?;
-        if let Some(error) = told["error"].as_str() {
-            match told["error_details"]["error_type"].as_str() {
+    /// Shows an event, or returns the error of the run.
+    fn show_event(&self, data: &str, view: &View) -> anyhow::Result<()> {
+        let data: Value = serde_json::from_str(data)?;
+        if let Some(error) = data["error"].as_str() {
+            match data["error_details"]["error_type"].as_str() {
                 Some("Cancelled") => bail!(RunError::Cancelled),
-                Some("UnknownCall") => bail!(Unasked(error.to_owned())),
+                Some("UnknownCall") => bail!(NoOpenQuestion(error.to_owned())),
                 Some(_) | None => bail!("{error}"),
             }
         }
-        let event: Event = serde_json::from_value(told)?;
+        let event: Event = serde_json::from_value(data)?;
         view.show(&event);
-        self.note(&event);
+        self.track_pending(&event);
         Ok(())
     }
 
-    /// How a run ended of which there is nothing more to read. A server that stops ends its streams, and not its runs.
+    /// The end of a run whose stream has ended. A server that stops ends its streams, but not its runs.
     async fn outcome(&self, run: &str) -> FollowEnd {
-        let run = match self.state_of(run).await {
+        let run = match self.run_state(run).await {
             Ok(run) => run,
             Err(error) => return FollowEnd::Lost(error),
         };
         match (run["status"].as_str(), run["error"].as_str()) {
-            (Some("queued" | "running"), _) => FollowEnd::Lost(anyhow!("{} has let go", self.address())),
+            (Some("queued" | "running"), _) => {
+                FollowEnd::Lost(anyhow!("{} closed the stream", self.address()))
+            }
             (Some("cancelled"), _) => FollowEnd::Ended(Err(RunError::Cancelled.into())),
             (_, Some(error)) => FollowEnd::Ended(Err(anyhow!(error.to_owned()))),
             _ => FollowEnd::Ended(Ok(())),
         }
     }
 
-    /// A run as the server describes it.
-    pub(super) async fn state_of(&self, run: &str) -> anyhow::Result<Value> {
-        self.http.get(&self.of_session(&format!("/runs/{}", super::address::segment(run)))).await
+    /// The state of a run as JSON.
+    pub(super) async fn run_state(&self, run: &str) -> anyhow::Result<Value> {
+        self.http.get(&self.session_path(&format!("/runs/{}", super::address::segment(run)))).await
     }
 
-    fn away(&self, error: &reqwest::Error) -> FollowEnd {
-        FollowEnd::Lost(anyhow!("{} is away: {}", self.address(), root_cause(error)))
+    fn connection_lost(&self, error: &reqwest::Error) -> FollowEnd {
+        FollowEnd::Lost(anyhow!("{} cannot be reached: {}", self.address(), root_cause(error)))
     }
 }

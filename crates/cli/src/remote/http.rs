@@ -1,4 +1,4 @@
-//! Requests to a server, with the token that lets us in.
+//! Authenticated requests to a server.
 
 use super::Address;
 use crate::config::Settings;
@@ -12,11 +12,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::Duration;
 
-const CONNECT: Duration = Duration::from_secs(10);
-/// A request that found no server is repeated after these times.
-const AGAIN: [Duration; 3] = [Duration::from_millis(200), Duration::from_millis(800), Duration::from_secs(2)];
-/// The longest refusal that is shown, in characters.
-const REFUSAL: usize = 400;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The delays before retries of a request that did not reach the server.
+const RETRY_DELAYS: [Duration; 3] =
+    [Duration::from_millis(200), Duration::from_millis(800), Duration::from_secs(2)];
+/// The longest error detail that is shown, in characters.
+const MAX_DETAIL: usize = 400;
 
 pub(super) struct Http {
     client: Client,
@@ -26,16 +27,16 @@ pub(super) struct Http {
 
 impl Http {
     pub(super) fn new(settings: &Settings, address: &Address) -> anyhow::Result<Self> {
-        let client = build_client(address.url(), &[], CONNECT).map_err(|error| anyhow!(error))?;
+        let client = build_client(address.url(), &[], CONNECT_TIMEOUT).map_err(|error| anyhow!(error))?;
         Ok(Self { client, token: token(settings, address)?, address: address.clone() })
     }
 
-    pub(super) fn shown(&self) -> &str {
-        self.address.shown()
+    pub(super) fn address(&self) -> &str {
+        self.address.as_str()
     }
 
     pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.client.request(method, format!("{}{path}", self.shown()));
+        let request = self.client.request(method, format!("{}{path}", self.address()));
         match &self.token {
             Some(token) => request.header(AUTHORIZATION, token.clone()),
             None => request,
@@ -47,7 +48,7 @@ impl Http {
         self.read(answer).await
     }
 
-    /// As [`get`](Self::get), for what may not be there.
+    /// Like [`get`](Self::get), but returns `None` for 404.
     pub(super) async fn find<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<Option<T>> {
         let answer = self.send(Method::GET, path, None).await?;
         if answer.status() == StatusCode::NOT_FOUND {
@@ -70,75 +71,76 @@ impl Http {
         request.send().await.map_err(|error| self.unreachable(&error))
     }
 
-    /// Posts, and again if the connection is lost on the way; the server does it once.
+    /// Posts with an idempotency key, and retries if the connection is lost. The server executes the request once.
     pub(super) async fn send_once(&self, path: &str, body: &Value) -> anyhow::Result<Response> {
         let (key, body) = (uuid::Uuid::new_v4().to_string(), body.to_string());
-        let mut waits = AGAIN.into_iter();
+        let mut delays = RETRY_DELAYS.into_iter();
         loop {
             let request = self.request(Method::POST, path).header("idempotency-key", &key);
             let sent = request.header("content-type", "application/json").body(body.clone()).send().await;
-            match (sent, waits.next()) {
+            match (sent, delays.next()) {
                 (Ok(answer), _) => return Ok(answer),
                 (Err(error), None) => return Err(self.unreachable(&error)),
-                (Err(_), Some(wait)) => tokio::time::sleep(wait).await,
+                (Err(_), Some(delay)) => tokio::time::sleep(delay).await,
             }
         }
     }
 
     pub(super) async fn read<T: DeserializeOwned>(&self, answer: Response) -> anyhow::Result<T> {
-        let bytes = self.sound(answer).await?.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let bytes =
+            self.check_status(answer).await?.bytes().await.map_err(|error| self.unreachable(&error))?;
         serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} does not answer as lango does", self.shown()))
+            .with_context(|| format!("the response of {} is not that of a lango server", self.address()))
     }
 
-    /// The answer, unless it is a refusal.
-    pub(super) async fn sound(&self, answer: Response) -> anyhow::Result<Response> {
+    /// Returns the response if its status is a success, and else its error detail.
+    pub(super) async fn check_status(&self, answer: Response) -> anyhow::Result<Response> {
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
         }
         let body = answer.bytes().await.unwrap_or_default();
-        let told: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let detail = match &told["detail"] {
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let detail = match &body["detail"] {
             Value::String(text) => text.clone(),
             Value::Null => status.to_string(),
             other => other.to_string(),
         };
-        let detail: String = detail.chars().take(REFUSAL).collect();
+        let detail: String = detail.chars().take(MAX_DETAIL).collect();
         if status == StatusCode::UNAUTHORIZED {
-            bail!("{} does not let us in: {detail}; {}", self.shown(), self.way_in());
+            bail!("{} denied access: {detail}; {}", self.address(), self.auth_hint());
         }
-        bail!("{} refused: {detail}", self.shown())
+        bail!("{} refused: {detail}", self.address())
     }
 
-    fn way_in(&self) -> &'static str {
-        if self.address.is_here() && self.token.is_some() {
+    fn auth_hint(&self) -> &'static str {
+        if self.address.is_local() && self.token.is_some() {
             "is it this user's server, with the same data directory?"
         } else {
-            "put a token of `lango token add` into LANGO_SERVER_TOKEN"
+            "set LANGO_SERVER_TOKEN to a token of `lango token add`"
         }
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> anyhow::Error {
-        anyhow!("{} cannot be reached: {}; lango serve starts a server", self.shown(), root_cause(error))
+        anyhow!("{} cannot be reached: {}; lango serve starts a server", self.address(), root_cause(error))
     }
 }
 
-/// The token that was given, or this machine's own for a server on it.
+/// The configured token, or the local token if the server is on this machine.
 fn token(settings: &Settings, address: &Address) -> anyhow::Result<Option<HeaderValue>> {
-    let given = settings.server_token.as_ref().map(|token| token.reveal().to_owned());
-    if given.is_some() && !address.is_here() && !address.is_encrypted() {
-        bail!("a token would travel in the clear to {}: use https", address.shown());
+    let configured = settings.server_token.as_ref().map(|token| token.reveal().to_owned());
+    if configured.is_some() && !address.is_local() && !address.is_encrypted() {
+        bail!("the token would be sent unencrypted to {}: use https", address.as_str());
     }
-    let own = || -> anyhow::Result<Option<String>> {
-        if !address.is_here() {
+    let local = || -> anyhow::Result<Option<String>> {
+        if !address.is_local() {
             return Ok(None);
         }
         Ok(server::auth::local_token::load(&settings.home)?.map(|token| token.reveal().to_owned()))
     };
-    let Some(token) = given.map_or_else(own, |given| Ok(Some(given)))? else { return Ok(None) };
+    let Some(token) = configured.map_or_else(local, |token| Ok(Some(token)))? else { return Ok(None) };
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| anyhow!("the token has characters that no token has; see LANGO_SERVER_TOKEN"))?;
+        .map_err(|_| anyhow!("the token has invalid characters; check LANGO_SERVER_TOKEN"))?;
     value.set_sensitive(true);
     Ok(Some(value))
 }

@@ -1,15 +1,16 @@
-//! What a person sees. Nothing that a model or a tool says can steer the terminal.
+//! Terminal output. Text of models and tools cannot control the terminal.
 
+mod invisible;
 mod overlap;
-mod spent;
+mod status_line;
 mod style;
 mod text;
+mod usage;
 mod view;
-mod waiting;
 
-pub(crate) use spent::Spent;
 pub(crate) use style::Style;
-pub(crate) use text::{glimpse, json, json_pretty, may_it_run, one_line, printable};
+pub(crate) use text::{approval_question, json, json_pretty, one_line, printable, summarize_part};
+pub(crate) use usage::ModelUsage;
 pub(crate) use view::{Mode, View};
 
 use crate::commands::interrupt::Abandoned;
@@ -20,7 +21,7 @@ use std::{
     process::ExitCode,
 };
 
-/// How wide the terminal is, if standard output is one.
+/// The width of the terminal, if standard output is one.
 pub(crate) fn width() -> Option<usize> {
     width_of(io::stdout())
 }
@@ -30,24 +31,24 @@ fn width_of(out: impl AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Says what went wrong, in one sentence, with its causes.
+/// Prints an error with its causes in one line, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
-        // Whoever read our output has had enough.
+        // The reader of standard output has closed the pipe.
         return ExitCode::SUCCESS;
     }
     if matches!(error.downcast_ref::<RunError>(), Some(RunError::Cancelled)) {
         let text = error.downcast_ref::<Abandoned>().map(ToString::to_string);
-        let text = text.unwrap_or_else(|| "stopped; what was said so far is kept".to_owned());
+        let text = text.unwrap_or_else(|| "stopped; everything so far is stored".to_owned());
         let _ = writeln!(io::stderr(), "lango: {text}");
-        // As of a program that Ctrl-C has ended.
+        // 128 + SIGINT, as of a process that Ctrl-C has ended.
         return ExitCode::from(130);
     }
-    let _ = writeln!(io::stderr(), "lango: {}", sentence(error));
+    let _ = writeln!(io::stderr(), "lango: {}", format_error(error));
     ExitCode::FAILURE
 }
 
-/// A line beside the output, for whoever watches.
+/// Prints a line to standard error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text));
 }
@@ -57,40 +58,41 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     kinds.into_iter().any(|kind| kind == io::ErrorKind::BrokenPipe)
 }
 
-/// The error and its causes, each said once, without the numbers that only the system knows.
-pub(crate) fn sentence(error: &anyhow::Error) -> String {
+/// The error and its causes, without repetitions and without OS error numbers.
+pub(crate) fn format_error(error: &anyhow::Error) -> String {
     let of_store = error.chain().find_map(|cause| cause.downcast_ref::<session::Error>());
-    if let Some(told) = of_store.and_then(about_store) {
-        return printable(&told);
+    if let Some(message) = of_store.and_then(format_store_error) {
+        return printable(&message);
     }
-    let mut said: Vec<String> = Vec::new();
-    for cause in error.chain().map(|cause| without_number(&cause.to_string())) {
-        if !said.iter().any(|earlier| earlier.contains(&cause)) {
-            said.push(cause);
+    let mut causes: Vec<String> = Vec::new();
+    for cause in error.chain().map(|cause| strip_os_error(&cause.to_string())) {
+        if !causes.iter().any(|earlier| earlier.contains(&cause)) {
+            causes.push(cause);
         }
     }
-    printable(&said.join(": "))
+    printable(&causes.join(": "))
 }
 
-/// What a person can do about it. The store's own words are enough where it has a name for the fault; what SQLite calls it
-/// helps nobody.
-fn about_store(error: &session::Error) -> Option<String> {
+/// A store error with its fix. If the store has a name for the fault, SQLite's own message is left out.
+fn format_store_error(error: &session::Error) -> Option<String> {
     let advice = match error {
         session::Error::Locked { .. } => "; try again when it is done",
-        session::Error::DiskFull { .. } => "; make room and send the message again, nothing else is lost",
+        session::Error::DiskFull { .. } => {
+            "; free some space and send the message again, nothing else is lost"
+        }
         session::Error::ReadOnly { .. } => "; set LANGO_HOME to a directory that can be written",
         session::Error::DamagedSession { .. } => {
-            "; other sessions go on: begin another one, or restore a copy of the database"
+            "; other sessions are not affected: start another one, or restore a backup of the database"
         }
-        session::Error::Deleted { .. } => "; put it back, or start again to begin an empty one",
-        session::Error::Replaced { .. } => "; start again to use the new file",
-        session::Error::Detached { .. } => "; start again, which loses nothing",
+        session::Error::Deleted { .. } => "; put it back, or restart to create an empty one",
+        session::Error::Replaced { .. } => "; restart to use the new file",
+        session::Error::Detached { .. } => "; restart, which loses no data",
         session::Error::Io { source, .. } => {
-            let why = without_number(&source.to_string());
+            let why = strip_os_error(&source.to_string());
             return Some(format!("{error}: {why}; check the disk and send the message again"));
         }
         session::Error::Open { source, .. } => {
-            let why = without_number(&source.to_string());
+            let why = strip_os_error(&source.to_string());
             return Some(format!("{error}: {why}; set LANGO_HOME to a directory that can be written"));
         }
         session::Error::Backend(source) => return Some(format!("{error}: {source}")),
@@ -102,13 +104,13 @@ fn about_store(error: &session::Error) -> Option<String> {
     Some(format!("{error}{advice}"))
 }
 
-/// Without what only the system calls an error.
-pub(crate) fn without_number(message: &str) -> String {
+/// Removes ` (os error N)` from a message.
+pub(crate) fn strip_os_error(message: &str) -> String {
     let mut pieces = message.split(" (os error ");
     let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |told, piece| match piece.split_once(')') {
-        Some((number, rest)) if number.parse::<i32>().is_ok() => told + rest,
-        Some(_) | None => format!("{told} (os error {piece}"),
+    pieces.fold(first, |message, piece| match piece.split_once(')') {
+        Some((number, rest)) if number.parse::<i32>().is_ok() => message + rest,
+        Some(_) | None => format!("{message} (os error {piece}"),
     })
 }
 
@@ -117,15 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_that_repeats_its_effect_is_said_once() {
+    fn repeated_causes_are_printed_once() {
         let error = anyhow::anyhow!("no space left").context("the file cannot be written: no space left");
-        assert_eq!(sentence(&error), "the file cannot be written: no space left");
+        assert_eq!(format_error(&error), "the file cannot be written: no space left");
     }
 
     #[test]
-    fn the_systems_numbers_are_left_out() {
+    fn os_error_numbers_are_removed() {
         let error = anyhow::Error::from(io::Error::from_raw_os_error(2)).context("a.txt cannot be read");
-        assert_eq!(sentence(&error), "a.txt cannot be read: No such file or directory");
-        assert_eq!(without_number("refused (os error 111); gone (os error x)"), "refused; gone (os error x)");
+        assert_eq!(format_error(&error), "a.txt cannot be read: No such file or directory");
+        assert_eq!(strip_os_error("refused (os error 111); gone (os error x)"), "refused; gone (os error x)");
     }
 }

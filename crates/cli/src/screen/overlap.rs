@@ -1,32 +1,32 @@
-//! Words on the screen that the log lost: an answer is saved twice a second, so what its process showed last before it died is
-//! not stored, and the continuation begins before it.
+//! Text that was shown but not stored: drafts are saved twice a second, so the text that a process showed last before it died is
+//! not in the log, and the continuation begins before it.
 
-/// Compares a continuation with the words that are on the screen already.
+/// Removes the text that is already on the screen from a continuation.
 #[derive(Debug, Default)]
 pub(super) struct Overlap {
-    /// What was shown of the answer that is being streamed.
+    /// The text shown of the streamed answer.
     streamed: String,
-    /// What was shown behind the stored part of an interrupted answer, and was not repeated yet.
+    /// The text shown after the stored part of an interrupted answer that the continuation has not repeated yet.
     lost: String,
-    /// What was repeated of it so far.
+    /// The part of the lost text that the continuation has repeated.
     repeated: String,
 }
 
-/// What of a piece of a continuation is to be shown.
+/// The part of a chunk that is to be shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OverlapPiece {
-    /// The words that are new, if any.
-    Goes(String),
-    /// The continuation is another than the words on the screen: all of it.
+    /// The new text, which may be empty.
+    New(String),
+    /// The continuation differs from the lost text: all of it, including what was held back.
     Differs(String),
 }
 
 impl Overlap {
-    /// A piece of the answer with words, before it is shown.
+    /// Takes the next chunk of the answer before it is shown.
     pub(super) fn take(&mut self, text: &str) -> OverlapPiece {
         self.streamed.push_str(text);
         if self.lost.is_empty() {
-            return OverlapPiece::Goes(text.to_owned());
+            return OverlapPiece::New(text.to_owned());
         }
         let mut rest = text;
         // Models differ in whether a continuation begins with a space.
@@ -42,20 +42,20 @@ impl Overlap {
             if self.lost.is_empty() {
                 self.repeated.clear();
             }
-            return OverlapPiece::Goes(new);
+            return OverlapPiece::New(new);
         }
         self.lost.clear();
         OverlapPiece::Differs(std::mem::take(&mut self.repeated) + &rest[common..])
     }
 
-    /// Another answer begins. If the one before was never stored, its process died before it was saved at all.
+    /// Starts another answer. If the previous one was never stored, its process died before the first save.
     pub(super) fn begin(&mut self) {
         if !self.streamed.is_empty() {
             self.stored(Some(""));
         }
     }
 
-    /// The answer whose pieces were taken is stored. If it was interrupted, `stored` is what is left of it.
+    /// Ends the streamed answer. If it was interrupted, `stored` is its stored part.
     pub(super) fn stored(&mut self, stored: Option<&str>) {
         let streamed = std::mem::take(&mut self.streamed);
         let lost = stored.and_then(|stored| streamed.strip_prefix(stored)).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Overlap {
         }
     }
 
-    /// The turn is over.
+    /// Ends the turn.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -72,74 +72,74 @@ impl Overlap {
 
 fn common_prefix(one: &str, other: &str) -> usize {
     let pairs = one.chars().zip(other.chars());
-    pairs.take_while(|(one, other)| one == other).map(|(letter, _)| letter.len_utf8()).sum()
+    pairs.take_while(|(one, other)| one == other).map(|(character, _)| character.len_utf8()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn goes(text: &str) -> OverlapPiece {
-        OverlapPiece::Goes(text.to_owned())
+    fn new_piece(text: &str) -> OverlapPiece {
+        OverlapPiece::New(text.to_owned())
     }
 
     fn interrupted(shown: &[&str], stored: &str) -> Overlap {
         let mut overlap = Overlap::default();
         for text in shown {
-            assert_eq!(overlap.take(text), goes(text));
+            assert_eq!(overlap.take(text), new_piece(text));
         }
         overlap.stored(Some(stored));
         overlap
     }
 
     #[test]
-    fn words_that_are_on_the_screen_are_not_shown_again() {
+    fn continuation_omits_text_that_is_already_on_the_screen() {
         for pieces in [&[" c d e f"][..], &[" c", " d", " e", " f"], &[" c d", " e f"], &["c d ", "e f"]] {
             let mut overlap = interrupted(&["a b", " c", " d"], "a b");
             let shown: Vec<OverlapPiece> = pieces.iter().map(|text| overlap.take(text)).collect();
             let text = |piece: &OverlapPiece| match piece {
-                OverlapPiece::Goes(text) => text.clone(),
+                OverlapPiece::New(text) => text.clone(),
                 OverlapPiece::Differs(_) => panic!("{pieces:?}: {shown:?}"),
             };
             assert_eq!(shown.iter().map(text).collect::<String>().trim_start(), "e f", "{pieces:?}");
-            assert_eq!(overlap.take(" g"), goes(" g"));
+            assert_eq!(overlap.take(" g"), new_piece(" g"));
         }
     }
 
     #[test]
-    fn a_continuation_that_goes_another_way_is_shown_whole() {
+    fn diverging_continuation_is_shown_whole() {
         let mut overlap = interrupted(&["a b", " c", " d"], "a b");
-        assert_eq!(overlap.take("c"), goes(""));
+        assert_eq!(overlap.take("c"), new_piece(""));
         assert_eq!(overlap.take(" x"), OverlapPiece::Differs("c x".to_owned()));
-        assert_eq!(overlap.take(" d"), goes(" d"));
+        assert_eq!(overlap.take(" d"), new_piece(" d"));
     }
 
     #[test]
-    fn nothing_is_held_back_if_nothing_was_lost() {
+    fn continuation_is_unchanged_if_all_text_was_stored() {
         let mut overlap = interrupted(&["a ", "b"], "a b");
-        assert_eq!(overlap.take(" c"), goes(" c"));
+        assert_eq!(overlap.take(" c"), new_piece(" c"));
         let mut overlap = interrupted(&["a ", "b"], "something else");
-        assert_eq!(overlap.take("b"), goes("b"));
+        assert_eq!(overlap.take("b"), new_piece("b"));
         overlap.stored(None);
-        assert_eq!(overlap.take("b"), goes("b"));
+        assert_eq!(overlap.take("b"), new_piece("b"));
     }
 
     #[test]
-    fn an_answer_that_was_never_saved_may_come_again() {
+    fn repeated_prefix_of_an_unsaved_answer_is_omitted() {
         let mut overlap = Overlap::default();
         overlap.take("a b");
         overlap.begin();
-        assert_eq!(overlap.take("a"), goes(""));
-        assert_eq!(overlap.take(" b c"), goes(" c"));
+        assert_eq!(overlap.take("a"), new_piece(""));
+        assert_eq!(overlap.take(" b c"), new_piece(" c"));
         overlap.stored(None);
         overlap.begin();
-        assert_eq!(overlap.take("a"), goes("a"));
+        assert_eq!(overlap.take("a"), new_piece("a"));
     }
 
     #[test]
-    fn letters_of_several_bytes_are_compared_whole() {
+    fn overlap_compares_whole_utf8_characters() {
         let mut overlap = interrupted(&["né", "e à"], "n");
-        assert_eq!(overlap.take("ée"), goes(""));
+        assert_eq!(overlap.take("ée"), new_piece(""));
         assert_eq!(overlap.take(" â"), OverlapPiece::Differs("ée â".to_owned()));
     }
 }

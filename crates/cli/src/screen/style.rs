@@ -1,8 +1,8 @@
-//! Colours, where they are wanted.
+//! Terminal colors.
 
 use std::fmt;
 
-/// How text is set off. Without colour everything is plain.
+/// Adds ANSI styles to text. Without color, the text is unchanged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     color: bool,

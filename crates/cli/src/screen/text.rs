@@ -1,55 +1,61 @@
-//! Foreign text made harmless: nothing that a model, a tool or a file says can steer the terminal.
+//! Sanitizing: text of models, tools and files cannot control the terminal.
 
+use super::invisible::classify;
 use adk::{content::Part, pending::REQUEST_CONFIRMATION};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
-/// Text without what could steer a terminal or turn its direction around. Line ends of other systems become ours.
+/// Replaces control characters, except line feeds and tabs, and shows invisible characters as `<U+200B>`. Removes carriage returns.
 pub(crate) fn printable(text: &str) -> String {
-    let harmless =
-        |letter: char| !letter.is_control() && !turns_around(letter) || matches!(letter, '\n' | '\t');
-    let letters = text.chars().filter(|letter| *letter != '\r');
-    letters.map(|letter| if harmless(letter) { letter } else { '\u{fffd}' }).collect()
+    let mut safe = String::with_capacity(text.len());
+    for (c, is_hidden) in classify(text) {
+        match c {
+            '\r' => {}
+            _ if is_hidden => {
+                // Writing to a String does not fail.
+                let _ = write!(safe, "<U+{:04X}>", u32::from(c));
+            }
+            '\n' | '\t' => safe.push(c),
+            _ if c.is_control() => safe.push('\u{fffd}'),
+            _ => safe.push(c),
+        }
+    }
+    safe
 }
 
-/// Marks that make a text look as if it said something else.
-fn turns_around(letter: char) -> bool {
-    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// One line of at most so many letters.
-pub(crate) fn one_line(text: &str, most: usize) -> String {
+/// One line of at most `max` characters.
+pub(crate) fn one_line(text: &str, max: usize) -> String {
     let line = printable(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= most {
+    if line.chars().count() <= max {
         return line;
     }
-    let head: String = line.chars().take(most.saturating_sub(1)).collect();
+    let head: String = line.chars().take(max.saturating_sub(1)).collect();
     format!("{head}…")
 }
 
-/// A call or its answer in a line; `None` for anything else.
-pub(crate) fn glimpse(part: &Part, most: usize) -> Option<String> {
+/// A call or its result in one line; `None` for other parts.
+pub(crate) fn summarize_part(part: &Part, max: usize) -> Option<String> {
     if let Some(call) = part.call() {
         let line = match question(&call.name, call.args.as_ref()) {
-            Some(asked) => format!("? {asked}"),
+            Some(question) => format!("? {question}"),
             None => format!("→ {} {}", call.name, object(call.args.as_ref())),
         };
-        return Some(one_line(&line, most));
+        return Some(one_line(&line, max));
     }
     let response = part.response()?;
-    Some(one_line(&format!("← {} {}", name(&response.name), object(response.response.as_ref())), most))
+    Some(one_line(&format!("← {} {}", name(&response.name), object(response.response.as_ref())), max))
 }
 
-/// The call that a person is asked about.
-fn question(asking: &str, args: Option<&Map<String, Value>>) -> Option<String> {
-    let asked = args.filter(|_| asking == REQUEST_CONFIRMATION)?.get("originalFunctionCall")?;
-    let name = asked.get("name").and_then(Value::as_str).unwrap_or_default();
-    Some(may_it_run(name, asked.get("args").and_then(Value::as_object)))
+/// The question of a confirmation request; `None` for other calls.
+fn question(tool: &str, args: Option<&Map<String, Value>>) -> Option<String> {
+    let call = args.filter(|_| tool == REQUEST_CONFIRMATION)?.get("originalFunctionCall")?;
+    let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+    Some(approval_question(name, call.get("args").and_then(Value::as_object)))
 }
 
-/// The question whether a call may run, without the way to answer it.
-pub(crate) fn may_it_run(name: &str, args: Option<&Map<String, Value>>) -> String {
+/// The question whether a call may run, without the choices.
+pub(crate) fn approval_question(name: &str, args: Option<&Map<String, Value>>) -> String {
     one_line(&format!("May {name} run with {}?", object(args)), 400)
 }
 
@@ -63,27 +69,29 @@ fn object(fields: Option<&Map<String, Value>>) -> String {
 
 /// JSON in one line.
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string(value).map(without_controls)
+    serde_json::to_string(value).map(escape_controls)
 }
 
-/// JSON in many lines.
+/// Indented JSON.
 pub(crate) fn json_pretty(value: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(value).map(without_controls)
+    serde_json::to_string_pretty(value).map(escape_controls)
 }
 
-/// What JSON lets through and a terminal obeys is escaped; but for line ends it can only be inside a string.
-fn without_controls(json: String) -> String {
-    let obeyed = |letter: char| letter.is_control() && letter != '\n';
-    if !json.contains(obeyed) {
+/// Escapes the control and invisible characters that JSON allows unescaped. Except for line feeds, they occur only inside strings.
+fn escape_controls(json: String) -> String {
+    let is_escaped = |(c, is_hidden): (char, bool)| is_hidden || c.is_control() && c != '\n';
+    if json.is_ascii() && !json.contains('\u{7f}') || !classify(&json).any(is_escaped) {
         return json;
     }
     let mut safe = String::with_capacity(json.len() + 16);
-    for letter in json.chars() {
-        if obeyed(letter) {
-            // Writing to a String does not fail.
-            let _ = write!(safe, "\\u{:04x}", u32::from(letter));
+    for (c, is_hidden) in classify(&json) {
+        if is_escaped((c, is_hidden)) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String does not fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
         } else {
-            safe.push(letter);
+            safe.push(c);
         }
     }
     safe
@@ -102,25 +110,59 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_be_turned_around() {
-        assert_eq!(printable("a\u{202e}txt.exe"), "a\u{fffd}txt.exe");
+    fn invisible_characters_are_shown_as_escapes() {
+        for (text, shown) in [
+            ("a\u{202e}txt.exe", "a<U+202E>txt.exe"),
+            ("\u{2066}x\u{2069}", "<U+2066>x<U+2069>"),
+            ("ok\u{e0049}\u{e007f}", "ok<U+E0049><U+E007F>"),
+            ("a\u{e0100}\u{e01ef}", "a<U+E0100><U+E01EF>"),
+            ("\u{feff}z\u{200b}e\u{2060}r\u{2063}o", "<U+FEFF>z<U+200B>e<U+2060>r<U+2063>o"),
+            ("pass\u{200d}word\u{200c}!", "pass<U+200D>word<U+200C>!"),
+            ("\u{e9}\u{200d}\u{200c}\u{e9}", "\u{e9}<U+200D><U+200C>\u{e9}"),
+            ("x\u{fe00}\u{fe01}\u{fe02}", "x\u{fe00}<U+FE01><U+FE02>"),
+            // The flag of Scotland.
+            ("\u{1f3f4}\u{e0067}\u{e007f}", "\u{1f3f4}<U+E0067><U+E007F>"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
     }
 
     #[test]
-    fn line_ends_of_other_systems_are_line_ends() {
+    fn joiners_and_variation_selectors_of_scripts_and_emoji_are_kept() {
+        for text in [
+            "\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467}",
+            "\u{1f3f3}\u{fe0f}\u{200d}\u{1f308}",
+            "1\u{fe0f}\u{20e3}",
+            "\u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}",
+            "\u{915}\u{94d}\u{200d}\u{937}",
+            // Chunks of a stream.
+            "\u{1f469}\u{200d}",
+            "\u{200d}\u{1f467}",
+            "\u{fe0f}",
+        ] {
+            assert_eq!(printable(text), text);
+        }
+    }
+
+    #[test]
+    fn crlf_becomes_lf() {
         assert_eq!(printable("one\r\ntwo\r\n"), "one\ntwo\n");
     }
 
     #[test]
-    fn a_long_text_is_cut_to_one_line() {
+    fn long_text_is_truncated_to_one_line() {
         assert_eq!(one_line("one\ntwo  three", 100), "one two three");
         assert_eq!(one_line("abcdef", 4), "abc…");
     }
 
     #[test]
-    fn json_says_the_same_without_what_a_terminal_obeys() {
-        let said = json(&"a\u{9b}31m\u{1b}[0m\u{7f}").unwrap();
-        assert_eq!(said, r#""a\u009b31m\u001b[0m\u007f""#);
-        assert_eq!(serde_json::from_str::<String>(&said).unwrap(), "a\u{9b}31m\u{1b}[0m\u{7f}");
+    fn json_escapes_terminal_controls_without_changing_the_value() {
+        let escaped = json(&"a\u{9b}31m\u{1b}[0m\u{7f}").unwrap();
+        assert_eq!(escaped, r#""a\u009b31m\u001b[0m\u007f""#);
+        assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), "a\u{9b}31m\u{1b}[0m\u{7f}");
+        let invisible = "\u{e9}\u{e0041}\u{202e}\u{1f469}\u{200d}\u{1f467}";
+        let escaped = json(&invisible).unwrap();
+        assert_eq!(escaped, "\"\u{e9}\\udb40\\udc41\\u202e\u{1f469}\u{200d}\u{1f467}\"");
+        assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), invisible);
     }
 }

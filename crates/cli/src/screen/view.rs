@@ -1,11 +1,11 @@
-//! A turn as it happens: text as it streams, calls as they run, thoughts dimmed, tokens at the end.
+//! Renders the events of a turn: streamed text, calls and results, dimmed thoughts, and the usage at the end.
 
 use super::{
-    Spent, Style, glimpse, json,
+    ModelUsage, Style, json,
     overlap::{Overlap, OverlapPiece},
     printable,
-    waiting::Waiting,
-    width, width_of,
+    status_line::StatusLine,
+    summarize_part, width, width_of,
 };
 use crate::config::Models;
 use adk::{
@@ -16,216 +16,217 @@ use adk::{
 };
 use anyhow::anyhow;
 use bridge::model::Notice;
+use lock::LockExt;
 use std::{
     io::{self, Write},
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
-/// How much of a call or of its answer is shown where there is no terminal that says how wide it is.
-const GLIMPSE: usize = 160;
+/// The length of a summary line if standard output is not a terminal.
+const DEFAULT_WIDTH: usize = 160;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Everything on standard output, for a person.
-    Talk,
+    /// Everything on standard output, for a terminal.
+    Chat,
     /// The answer on standard output, the rest on standard error, for a pipe.
     Answer,
-    /// Events as JSON, for a program.
+    /// Events as JSON lines, for a program.
     Json,
 }
 
-/// Shows the events of turns. Writing never fails in the middle of a turn: the first failure is kept for the end.
+/// Renders the events of turns. A failed write does not end a turn: the first error is returned at its end.
 pub(crate) struct View {
     mode: Mode,
     style: Style,
     models: Models,
-    progress: Mutex<ViewState>,
+    state: Mutex<ViewState>,
 }
 
 #[derive(Default)]
 struct ViewState {
-    /// The event whose pieces are on the screen.
+    /// The id of the streamed event.
     streaming: Option<String>,
-    /// Whether the line has begun, and with a thought.
+    /// Whether the current line has text, and whether that is a thought.
     in_line: bool,
     in_thought: bool,
-    waiting: Waiting,
+    status_line: StatusLine,
     overlap: Overlap,
-    spent: Spent,
-    /// What the model said instead of an answer.
-    refused: Option<String>,
-    failed: Option<io::Error>,
+    usage: ModelUsage,
+    /// The error message of the last final event.
+    error_message: Option<String>,
+    write_error: Option<io::Error>,
 }
 
 impl View {
     pub(crate) fn new(mode: Mode, style: Style, models: Models) -> Self {
-        Self { mode, style, models, progress: Mutex::default() }
+        Self { mode, style, models, state: Mutex::default() }
     }
 
     pub(crate) fn show(&self, event: &Event) {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = match self.mode {
+        let mut state = self.state.locked();
+        let written = match self.mode {
             Mode::Json => show_json(event),
-            Mode::Talk | Mode::Answer => self.show_event(&mut progress, event),
+            Mode::Chat | Mode::Answer => self.show_event(&mut state, event),
         };
-        if let Err(error) = shown {
-            progress.failed.get_or_insert(error);
+        if let Err(error) = written {
+            state.write_error.get_or_insert(error);
         }
         if !event.is_partial() {
-            progress.refused.clone_from(&event.error_message);
+            state.error_message.clone_from(&event.error_message);
         }
     }
 
-    /// Says something in the middle of a turn, beside the answer.
+    /// Prints a notice during a turn.
     pub(crate) fn note(&self, text: &str) {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.locked();
         let line_ended = match self.mode {
-            Mode::Talk => self.end_line(&mut progress),
-            // A pipe gets the answer as one text.
+            Mode::Chat => self.end_line(&mut state),
+            // A pipe gets the answer without inserted line ends.
             Mode::Answer | Mode::Json => Ok(()),
         };
-        if let Err(error) = line_ended.and_then(|()| self.aside(&printable(text))) {
-            progress.failed.get_or_insert(error);
+        if let Err(error) = line_ended.and_then(|()| self.note_line(&printable(text))) {
+            state.write_error.get_or_insert(error);
         }
     }
 
-    /// Ends the turn on the screen, and says how it ended for whoever asked: a turn may be whole and still have no answer.
-    pub(crate) fn ended(&self, result: anyhow::Result<()>) -> anyhow::Result<()> {
-        let refused = self.end_turn();
+    /// Ends the turn on the screen. Fails if the turn failed, or if it completed with an error of the model instead of an answer.
+    pub(crate) fn finish(&self, result: anyhow::Result<()>) -> anyhow::Result<()> {
+        let error_message = self.end_turn();
         result?;
-        refused?.map_or(Ok(()), |reason| Err(anyhow!(reason)))
+        error_message?.map_or(Ok(()), |message| Err(anyhow!(message)))
     }
 
-    /// The last line, and the tokens that the turn took. Answers with what the model said instead of an answer.
+    /// Ends the last line and prints the usage of the turn. Returns the error message of the model, if any.
     fn end_turn(&self) -> io::Result<Option<String>> {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let spent = std::mem::take(&mut progress.spent);
-        if let Some(error) = progress.failed.take() {
+        let mut state = self.state.locked();
+        let usage = std::mem::take(&mut state.usage);
+        if let Some(error) = state.write_error.take() {
             return Err(error);
         }
-        self.end_waiting(&mut progress)?;
-        self.end_line(&mut progress)?;
-        progress.streaming = None;
-        progress.overlap.clear();
-        if self.mode == Mode::Talk && !spent.is_nothing() {
-            self.aside(&spent.to_string())?;
+        self.clear_status(&mut state)?;
+        self.end_line(&mut state)?;
+        state.streaming = None;
+        state.overlap.clear();
+        if self.mode == Mode::Chat && !usage.is_zero() {
+            self.note_line(&usage.to_string())?;
         }
-        Ok(progress.refused.take())
+        Ok(state.error_message.take())
     }
 
-    fn show_event(&self, progress: &mut ViewState, event: &Event) -> io::Result<()> {
+    fn show_event(&self, state: &mut ViewState, event: &Event) -> io::Result<()> {
         if let Some(notice) = Notice::from_event(event).filter(|_| event.is_partial()) {
-            return self.notice(progress, &notice);
+            return self.notice(state, &notice);
         }
-        if let Some(said) = CallProgress::of(event) {
-            return self.call_progress(progress, &said);
+        if let Some(progress) = CallProgress::of(event) {
+            return self.call_progress(state, &progress);
         }
-        self.end_waiting(progress)?;
-        let streamed = progress.streaming.as_deref() == Some(event.id.as_str());
+        self.clear_status(state)?;
+        let streamed = state.streaming.as_deref() == Some(event.id.as_str());
         if event.content.is_some() && !streamed {
-            progress.overlap.begin();
+            state.overlap.begin();
         }
         if event.is_partial() && !streamed {
-            progress.streaming = Some(event.id.clone());
+            state.streaming = Some(event.id.clone());
         }
         for part in event.content.iter().flat_map(|content| &content.parts).filter(|part| !is_question(part))
         {
-            if let Some(line) = glimpse(part, width().unwrap_or(GLIMPSE)) {
-                self.end_line(progress)?;
-                self.aside(&line)?;
+            if let Some(line) = summarize_part(part, width().unwrap_or(DEFAULT_WIDTH)) {
+                self.end_line(state)?;
+                self.note_line(&line)?;
             } else if let Some(text) = part.as_text().filter(|_| event.is_partial() || !streamed) {
-                self.text_or_rest(progress, text, part.is_thought())?;
+                self.new_text(state, text, part.is_thought())?;
             }
         }
         if !event.is_partial() {
             let stored = event.content.as_ref().filter(|_| event.is_interrupted_answer());
-            progress.overlap.stored(stored.map(Content::text).as_deref());
+            state.overlap.stored(stored.map(Content::text).as_deref());
         }
-        progress.spent += Spent::of(event, &self.models).unwrap_or_default();
+        state.usage += ModelUsage::of(event, &self.models).unwrap_or_default();
         Ok(())
     }
 
-    fn notice(&self, progress: &mut ViewState, notice: &Notice) -> io::Result<()> {
-        self.end_line(progress)?;
-        let (waiting, style) = (&mut progress.waiting, self.style);
+    fn notice(&self, state: &mut ViewState, notice: &Notice) -> io::Result<()> {
+        self.end_line(state)?;
+        let (status_line, style) = (&mut state.status_line, self.style);
         match self.mode {
-            Mode::Talk => waiting.show(&mut io::stdout().lock(), notice, style, width()),
+            Mode::Chat => status_line.show(&mut io::stdout().lock(), notice, style, width()),
             Mode::Answer | Mode::Json => {
-                waiting.show(&mut io::stderr().lock(), notice, style, width_of(io::stderr()))
+                status_line.show(&mut io::stderr().lock(), notice, style, width_of(io::stderr()))
             }
         }
     }
 
-    fn call_progress(&self, progress: &mut ViewState, said: &CallProgress) -> io::Result<()> {
-        self.end_line(progress)?;
-        let (waiting, style) = (&mut progress.waiting, self.style);
+    fn call_progress(&self, state: &mut ViewState, progress: &CallProgress) -> io::Result<()> {
+        self.end_line(state)?;
+        let (status_line, style) = (&mut state.status_line, self.style);
         match self.mode {
-            Mode::Talk => waiting.show_progress(&mut io::stdout().lock(), said, style, width()),
+            Mode::Chat => status_line.show_progress(&mut io::stdout().lock(), progress, style, width()),
             Mode::Answer | Mode::Json => {
-                waiting.show_progress(&mut io::stderr().lock(), said, style, width_of(io::stderr()))
+                status_line.show_progress(&mut io::stderr().lock(), progress, style, width_of(io::stderr()))
             }
         }
     }
 
-    fn end_waiting(&self, progress: &mut ViewState) -> io::Result<()> {
+    fn clear_status(&self, state: &mut ViewState) -> io::Result<()> {
         match self.mode {
-            Mode::Talk => progress.waiting.clear(&mut io::stdout().lock()),
-            Mode::Answer | Mode::Json => progress.waiting.clear(&mut io::stderr().lock()),
+            Mode::Chat => state.status_line.clear(&mut io::stdout().lock()),
+            Mode::Answer | Mode::Json => state.status_line.clear(&mut io::stderr().lock()),
         }
     }
 
-    /// Shows a text without the words that are on the screen already.
-    fn text_or_rest(&self, progress: &mut ViewState, text: &str, thought: bool) -> io::Result<()> {
+    /// Shows the part of a text that is not on the screen yet.
+    fn new_text(&self, state: &mut ViewState, text: &str, thought: bool) -> io::Result<()> {
         if thought {
-            return self.text(progress, text, true);
+            return self.text(state, text, true);
         }
-        match progress.overlap.take(text) {
-            OverlapPiece::Goes(new) => self.text(progress, &new, false),
+        match state.overlap.take(text) {
+            OverlapPiece::New(new) => self.text(state, &new, false),
             OverlapPiece::Differs(text) => {
-                self.end_line(progress)?;
-                self.aside(
-                    "[the last words were lost when the server stopped; the answer goes on before them]",
+                self.end_line(state)?;
+                self.note_line(
+                    "[the last words were lost when the server stopped; the answer continues before them]",
                 )?;
-                self.text(progress, &text, false)
+                self.text(state, &text, false)
             }
         }
     }
 
-    fn text(&self, progress: &mut ViewState, text: &str, thought: bool) -> io::Result<()> {
+    fn text(&self, state: &mut ViewState, text: &str, thought: bool) -> io::Result<()> {
         if thought && self.mode == Mode::Answer {
             return Ok(());
         }
-        if progress.in_line && progress.in_thought != thought {
-            self.end_line(progress)?;
+        if state.in_line && state.in_thought != thought {
+            self.end_line(state)?;
         }
         let safe = printable(text);
         let mut out = io::stdout().lock();
         out.write_all(if thought { self.style.dim(&safe) } else { safe }.as_bytes())?;
         if !text.is_empty() {
-            progress.in_line = !text.ends_with('\n');
-            progress.in_thought = thought;
+            state.in_line = !text.ends_with('\n');
+            state.in_thought = thought;
         }
         out.flush()
     }
 
-    fn end_line(&self, progress: &mut ViewState) -> io::Result<()> {
-        if self.mode != Mode::Json && std::mem::take(&mut progress.in_line) {
+    fn end_line(&self, state: &mut ViewState) -> io::Result<()> {
+        if self.mode != Mode::Json && std::mem::take(&mut state.in_line) {
             io::stdout().lock().write_all(b"\n")?;
         }
         Ok(())
     }
 
     /// A line that is not part of the answer.
-    fn aside(&self, line: &str) -> io::Result<()> {
+    fn note_line(&self, line: &str) -> io::Result<()> {
         let line = format!("{}\n", self.style.dim(line));
         match self.mode {
-            Mode::Talk => io::stdout().lock().write_all(line.as_bytes()),
+            Mode::Chat => io::stdout().lock().write_all(line.as_bytes()),
             Mode::Answer | Mode::Json => io::stderr().lock().write_all(line.as_bytes()),
         }
     }
 }
 
-/// A question to the person is put by whoever can take the answer.
+/// Whether the part is a confirmation request or its answer. The command that can read the answer prints the question.
 fn is_question(part: &Part) -> bool {
     let called = part.call().map(|call| &call.name).or(part.response().map(|response| &response.name));
     called.is_some_and(|name| name == REQUEST_CONFIRMATION)

@@ -1,4 +1,4 @@
-//! MCP servers: which of them may start, and their tools as agents have them.
+//! MCP servers: which of them may start, and their tools as ADK toolsets.
 
 use crate::{
     config::{McpSettings, Settings},
@@ -14,26 +14,26 @@ use tools::{
     policy::Decision,
 };
 
-/// The servers of this configuration, the same for all apps. None is started before its tools are asked for.
+/// The servers of the configuration, shared by all apps. A server starts when its tools are first listed.
 pub(super) fn servers(
     settings: &Settings,
     registry: &ToolRegistry,
     outputs: &OutputStore,
-    tells: bool,
+    report_problems: bool,
 ) -> Arc<McpServers> {
     let make = || {
-        let said = &settings.tools;
+        let config = &settings.tools;
         let pins = Arc::new(pins(settings));
         let taken = registry.iter().map(|tool| tool.spec().name.clone()).collect();
         let env = ServerEnv {
-            env: said.environment.clone(),
-            grace: said.limits.grace,
-            max_time: said.limits.max_time,
+            env: config.environment.clone(),
+            grace: config.limits.grace,
+            max_time: config.limits.max_time,
             outputs: outputs.clone(),
-            mask: said.mask.clone(),
+            mask: config.mask.clone(),
             pins: Arc::clone(&pins),
             on_problem: Arc::new(move |problem| {
-                if tells {
+                if report_problems {
                     screen::note(problem);
                 }
             }),
@@ -43,38 +43,38 @@ pub(super) fn servers(
     Arc::clone(settings.mcp.running.get_or_init(make))
 }
 
-/// What people have seen of servers and of project files.
+/// The approved tool descriptions and project files.
 pub(crate) fn pins(settings: &Settings) -> ToolPins {
     ToolPins::new(&settings.home.join("mcp.jsonl"))
 }
 
-/// A file that came with a project starts nothing before a person has agreed to what it says.
+/// The servers that may start. Those of an unapproved project file are unavailable.
 fn allowed(mcp: &McpSettings, pins: &ToolPins) -> Vec<McpServerConfig> {
     let mut all = mcp.servers.clone();
     let Some(project) = &mcp.project else { return all };
-    let agreed = project.said == Decision::Allow || pins.is_approved(&project.file, &project.hash);
-    let waiting = |server: &McpServerConfig| {
-        let why = "it comes with this directory and starts when you agree: look at .mcp.json, then run `lango tools --approve`";
-        let is_sound = !matches!(server.transport, McpTransport::Unavailable(_));
+    let is_approved = project.decision == Decision::Allow || pins.is_approved(&project.file, &project.hash);
+    let unapproved = |server: &McpServerConfig| {
+        let why = "it is defined in this directory and needs your approval: read .mcp.json, then run `lango tools --approve`";
+        let is_available = !matches!(server.transport, McpTransport::Unavailable(_));
         let transport =
-            if is_sound { McpTransport::Unavailable(why.to_owned()) } else { server.transport.clone() };
+            if is_available { McpTransport::Unavailable(why.to_owned()) } else { server.transport.clone() };
         McpServerConfig { transport, ..server.clone() }
     };
     let of_project = project.servers.iter();
-    all.extend(of_project.map(|server| if agreed { server.clone() } else { waiting(server) }));
+    all.extend(of_project.map(|server| if is_approved { server.clone() } else { unapproved(server) }));
     all
 }
 
-/// Tools of servers, as an agent has them.
+/// The tools of MCP servers that an agent may use.
 pub(super) struct ServerTools {
     pub(super) servers: Arc<McpServers>,
     pub(super) guard: Arc<Guard>,
-    /// `None` for all of them; `name__*` for all of a server.
+    /// Tool names, or `<server>__*` for all tools of a server; `None` for all tools.
     pub(super) wanted: Option<Vec<String>>,
 }
 
-/// Whether one of `patterns` means the tool.
-pub(crate) fn is_meant(patterns: &[String], tool: &str) -> bool {
+/// Whether one of `patterns` matches the tool.
+pub(crate) fn matches_any(patterns: &[String], tool: &str) -> bool {
     patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
         Some(prefix) => prefix.ends_with("__") && tool.starts_with(prefix),
         None => pattern == tool,
@@ -82,22 +82,22 @@ pub(crate) fn is_meant(patterns: &[String], tool: &str) -> bool {
 }
 
 impl ServerTools {
-    fn armed(&self, listed: Vec<ListedTool>) -> Vec<Arc<dyn Tool>> {
-        let is_wanted = |name: &str| self.wanted.as_ref().is_none_or(|wanted| is_meant(wanted, name));
-        let arm = |tool: Arc<dyn tools::Tool>| -> Arc<dyn Tool> {
+    fn guarded(&self, listed: Vec<ListedTool>) -> Vec<Arc<dyn Tool>> {
+        let is_wanted = |name: &str| self.wanted.as_ref().is_none_or(|wanted| matches_any(wanted, name));
+        let guard = |tool: Arc<dyn tools::Tool>| -> Arc<dyn Tool> {
             Arc::new(ToolAdapter::new(tool).guarded(Arc::clone(&self.guard)))
         };
         let tools = listed.into_iter().map(|listed| listed.tool);
-        tools.filter(|tool| is_wanted(&tool.spec().name)).map(arm).collect()
+        tools.filter(|tool| is_wanted(&tool.spec().name)).map(guard).collect()
     }
 }
 
 impl Toolset for ServerTools {
     fn tools(&self) -> BoxFuture<'_, Vec<Arc<dyn Tool>>> {
-        Box::pin(async move { self.armed(self.servers.tools().await) })
+        Box::pin(async move { self.guarded(self.servers.tools().await) })
     }
 
     fn known(&self) -> Vec<Arc<dyn Tool>> {
-        self.armed(self.servers.known())
+        self.guarded(self.servers.known())
     }
 }

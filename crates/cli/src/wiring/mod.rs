@@ -1,18 +1,18 @@
-//! From the configuration to an agent that can take messages.
+//! Builds agents from the configuration.
 
 pub(crate) mod mcp;
 mod models;
 mod store;
 mod tools;
 
-pub(crate) use models::{chosen, endpoint};
+pub(crate) use models::{default_model, endpoint};
 pub(crate) use store::{existing_store, open_file, open_served_store, open_store, readable_store};
 pub(crate) use tools::{Toolbox, confinement, roots, rule_book};
 
 use crate::{
     args::Reasoning,
     config::{self, AgentConfig, BUILT_IN_APP, ModelName, Settings},
-    screen::Spent,
+    screen::ModelUsage,
 };
 use adk::{
     agent::{AgentTree, LlmAgent},
@@ -31,39 +31,50 @@ use std::{
 };
 use telemetry::Telemetry;
 
-/// What the agent without a configuration is told.
+/// The instruction of the built-in agent.
 const INSTRUCTION: &str = "You are Lango, a helpful assistant on the user's own machine. Use your tools when they help; \
      answer briefly and say plainly what you do not know.";
 
-/// How often a run may do the same thing without anything new.
+/// How many times a run may repeat a call with the same arguments and the same result.
 const REPEATS: u32 = 5;
 
-/// An app, ready to talk to.
+/// An app that accepts messages.
 pub(crate) struct App {
     pub(crate) name: String,
     pub(crate) agent: Agent,
-    /// The model that the root agent uses, as people write it.
+    /// The model of the root agent, as `provider/model`.
     pub(crate) model: String,
-    /// What to say of the choice of the model.
+    /// A notice about the choice of the model.
     pub(crate) note: Option<String>,
 }
 
-/// What a command asks for.
+/// The choices of a command, which override the configuration.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PlanOptions<'a> {
     pub(crate) app: Option<&'a str>,
     pub(crate) model: Option<&'a str>,
     pub(crate) reasoning: Option<Reasoning>,
-    /// Whether somebody is there who can be asked whether a call may run.
+    /// Whether someone is available to approve calls.
     pub(crate) attended: bool,
 }
 
-/// What sends traces to the configured collector.
+/// What is wrong with an agent beside its files. The message is that of the cause.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AgentFault {
+    #[error(transparent)]
+    Model(anyhow::Error),
+    #[error(transparent)]
+    Tools(anyhow::Error),
+    #[error("{}", file.display())]
+    Tree { file: PathBuf, source: adk::error::TreeError },
+}
+
+/// The exporter of spans to the configured collector.
 pub(crate) fn telemetry(settings: &Settings) -> anyhow::Result<Telemetry> {
     Telemetry::new(settings.telemetry.clone()).map_err(|error| anyhow!("telemetry.endpoint: {error}"))
 }
 
-/// An app that is sound as far as its configuration goes. Nothing is stored yet.
+/// An app whose configuration is valid, without a store.
 pub(crate) struct Plan {
     pub(crate) name: String,
     root: LlmAgent,
@@ -71,31 +82,31 @@ pub(crate) struct Plan {
     note: Option<String>,
     budget: Budget,
     bounds: Bounds,
-    /// What it was read from.
+    /// The files that the app was read from.
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The app that the command or the configuration names; without any, the built-in agent.
-pub(crate) async fn plan(settings: &Settings, wanted: Wanted<'_>) -> anyhow::Result<Plan> {
-    let found = find_app(settings, wanted.app)?;
-    // Nobody looks for a model where one is named.
-    let is_named = wanted.model.is_some() || found.1.model.is_some();
+/// Plans the app that the command or the configuration names; without any, the built-in one.
+pub(crate) async fn plan(settings: &Settings, options: PlanOptions<'_>) -> anyhow::Result<Plan> {
+    let found = find_app(settings, options.app)?;
+    // A named model needs no discovery.
+    let is_named = options.model.is_some() || found.1.model.is_some();
     let (inherited, note) = if is_named {
         (settings.model.clone().unwrap_or_else(ModelName::demo), None)
     } else {
-        chosen(settings).await
+        default_model(settings).await
     };
-    Ok(Plan { note, ..put_together(settings, wanted, found, &inherited)? })
+    Ok(Plan { note, ..build_plan(settings, options, found, &inherited)? })
 }
 
-/// An app by its name, with a model that was chosen before for agents that name none.
+/// Plans the named app with an already resolved model for agents that name none.
 pub(crate) fn plan_with(settings: &Settings, app: &str, model: &ModelName) -> anyhow::Result<Plan> {
-    // Clients are asked, and answer when they like.
-    let wanted = Wanted { attended: true, ..Wanted::default() };
-    put_together(settings, wanted, find_app(settings, Some(app))?, model)
+    // Clients can answer approval questions at any later time.
+    let options = PlanOptions { attended: true, ..PlanOptions::default() };
+    build_plan(settings, options, find_app(settings, Some(app))?, model)
 }
 
-/// The tools that the agents of an app may have, by name; `None` for all there are.
+/// The names of the tools that the agents of an app may use; `None` for all tools.
 pub(crate) fn tools_wanted(settings: &Settings, app: Option<&str>) -> anyhow::Result<Option<Vec<String>>> {
     fn of(config: &AgentConfig) -> Option<Vec<String>> {
         let mut names = config.tools.clone()?;
@@ -107,7 +118,7 @@ pub(crate) fn tools_wanted(settings: &Settings, app: Option<&str>) -> anyhow::Re
     Ok(of(&find_app(settings, app)?.1))
 }
 
-/// The name of that app.
+/// The name of the selected app.
 pub(crate) fn app_name(settings: &Settings, app: Option<&str>) -> anyhow::Result<String> {
     Ok(find_app(settings, app)?.0)
 }
@@ -117,29 +128,29 @@ fn find_app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<(String
     Ok(found.unwrap_or_else(|| (BUILT_IN_APP.to_owned(), built_in())))
 }
 
-fn put_together(
+fn build_plan(
     settings: &Settings,
-    wanted: Wanted<'_>,
+    options: PlanOptions<'_>,
     (name, config): (String, AgentConfig),
     inherited: &ModelName,
 ) -> anyhow::Result<Plan> {
     let file = config.file.clone();
-    let command = wanted.model.map(|name| ModelName {
+    let command = options.model.map(|name| ModelName {
         name: name.to_owned(),
         base: PathBuf::new(),
-        said: "--model".to_owned(),
+        source: "--model".to_owned(),
     });
     let wiring = Wiring {
         settings,
-        tools: Toolbox::open(settings, wanted.attended)?,
+        tools: Toolbox::open(settings, options.attended).map_err(AgentFault::Tools)?,
         command,
-        reasoning: wanted.reasoning,
+        reasoning: options.reasoning,
     };
     let model = wiring.model_of(&config, inherited).name;
     let mut files = Vec::new();
     wiring.files_of(&config, inherited, &mut files);
     let root = wiring.agent(config, inherited)?;
-    AgentTree::new(root.clone()).with_context(|| file.display().to_string())?;
+    AgentTree::new(root.clone()).map_err(|source| AgentFault::Tree { file, source })?;
     let (budget, bounds) = (settings.budget, bounds(settings));
     Ok(Plan { name, root, model, note: None, budget, bounds, files })
 }
@@ -160,21 +171,21 @@ impl Plan {
     }
 }
 
-/// What the runs of every agent may use, here and on the server.
+/// The limits of each run, in the terminal and on a server.
 fn bounds(settings: &Settings) -> Bounds {
     let config::Limits { tool_calls, time, tokens, cost } = settings.limits;
     let models = settings.models.clone();
-    let price: EventPrice = Arc::new(move |event| Spent::of(event, &models)?.cost);
+    let price: EventPrice = Arc::new(move |event| ModelUsage::of(event, &models)?.cost);
     let tools = settings.tools.limits;
     Bounds {
         model_calls: settings.model_calls,
-        // A command ends by its own limit first.
+        // Longer than a command's own limit, which applies first.
         tool_time: Some(tools.max_time + tools.grace * 2),
         limits: RunLimits {
             tool_calls,
             time,
             tokens,
-            cost: cost.map(|most| (most, price)),
+            cost: cost.map(|limit| (limit, price)),
             repeats: Some(REPEATS),
         },
     }
@@ -200,7 +211,7 @@ fn built_in() -> AgentConfig {
 struct Wiring<'a> {
     settings: &'a Settings,
     tools: Toolbox,
-    /// The model of the command line, which wins over every agent's.
+    /// The model of the command line, which overrides that of every agent.
     command: Option<ModelName>,
     reasoning: Option<Reasoning>,
 }
@@ -208,8 +219,8 @@ struct Wiring<'a> {
 impl Wiring<'_> {
     fn agent(&self, config: AgentConfig, inherited: &ModelName) -> anyhow::Result<LlmAgent> {
         let model = self.model_of(&config, inherited);
-        let adapter = models::adapter(self.settings, &model)?;
-        let (tools, toolsets) = self.tools_of(&config)?;
+        let adapter = models::adapter(self.settings, &model).map_err(AgentFault::Model)?;
+        let (tools, toolsets) = self.tools_of(&config).map_err(AgentFault::Tools)?;
         let sub_agents =
             config.sub_agents.into_iter().map(|sub| self.agent(sub, &model)).collect::<Result<_, _>>()?;
         Ok(LlmAgent {
@@ -227,15 +238,15 @@ impl Wiring<'_> {
         })
     }
 
-    /// The command's, the agent's own, or its parent's.
+    /// The model of an agent: that of the command line, its own, or its parent's.
     fn model_of(&self, config: &AgentConfig, inherited: &ModelName) -> ModelName {
         let base = config.file.parent().unwrap_or(Path::new("")).to_path_buf();
-        let said = config.file.display().to_string();
-        let own = config.model.clone().map(|name| ModelName { name, base, said });
+        let source = config.file.display().to_string();
+        let own = config.model.clone().map(|name| ModelName { name, base, source });
         self.command.clone().or(own).unwrap_or_else(|| inherited.clone())
     }
 
-    /// The command's, the agent's own, or those of all agents, each by its name.
+    /// The generation settings of an agent, merged by key: the command line overrides the agent, which overrides `[generate]`.
     fn settings_of(&self, own: &GenerateContentConfig) -> anyhow::Result<GenerateContentConfig> {
         let mut merged = json_object(&self.settings.generate)?;
         merged.extend(json_object(own)?);
@@ -246,7 +257,7 @@ impl Wiring<'_> {
         Ok(serde_json::from_value(Value::Object(merged))?)
     }
 
-    /// The files that an agent and its sub-agents are made of.
+    /// Collects the files of an agent and its sub-agents.
     fn files_of(&self, config: &AgentConfig, inherited: &ModelName, files: &mut Vec<PathBuf>) {
         let model = self.model_of(config, inherited);
         files.push(config.file.clone());
@@ -256,23 +267,23 @@ impl Wiring<'_> {
         }
     }
 
-    /// Its tools, and those that servers will have once they are started.
+    /// The tools of an agent, and the toolsets of MCP servers, which are listed when they are used.
     fn tools_of(&self, config: &AgentConfig) -> anyhow::Result<(Tools, Vec<Arc<dyn Toolset>>)> {
         let registry = &self.tools.registry;
         let Some(names) = &config.tools else {
-            let tools = registry.iter().map(|tool| self.tools.arm(tool)).collect();
-            return Ok((tools, self.tools.arm_servers(None)));
+            let tools = registry.iter().map(|tool| self.tools.guarded(tool)).collect();
+            return Ok((tools, self.tools.server_toolsets(None)));
         };
         let (own, of_servers): (Vec<&String>, Vec<&String>) =
             names.iter().partition(|name| registry.get(name).is_some() || !self.tools.servers.may_have(name));
         let find = |name: &&String| {
-            registry.get(name).map(|tool| self.tools.arm(tool)).with_context(|| {
+            registry.get(name).map(|tool| self.tools.guarded(tool)).with_context(|| {
                 let known = self.tools.names();
-                format!("{}: there is no tool {name:?}; there is {known}", config.file.display())
+                format!("{}: there is no tool {name:?}; the tools are {known}", config.file.display())
             })
         };
         let tools = own.iter().map(find).collect::<anyhow::Result<_>>()?;
-        Ok((tools, self.tools.arm_servers(Some(of_servers.into_iter().cloned().collect()))))
+        Ok((tools, self.tools.server_toolsets(Some(of_servers.into_iter().cloned().collect()))))
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a model's name to one that can be asked.
+//! Resolves model names to model adapters.
 
 use crate::config::{self, ApiName, ConfigError, Filled, Key, ModelName, ProviderConfig, Settings};
 use anyhow::{Context, bail};
@@ -13,10 +13,10 @@ use provider::{
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// How long a server on this machine may take to say what it has, when nobody asked for it.
-const GLANCE: Duration = Duration::from_millis(250);
+/// The timeout for the discovery of a model server on this machine.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The model, and those that are asked in its place.
+/// The adapter of a model with its fallbacks.
 pub(super) fn adapter(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelAdapter> {
     let first = target(settings, model)?;
     let others = settings.fallback.iter().map(|name| fallback(settings, name));
@@ -31,23 +31,23 @@ fn target(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget>
         ("scripted", name) if !name.is_empty() => scripted(model, name, settings.budget),
         _ => {
             let (provider, name) = find(settings, model)?;
-            let endpoint = endpoint(provider).with_context(|| model.said.clone())?;
-            Ok(reached(settings, provider, name, Arc::new(RemoteProvider::new(endpoint))))
+            let endpoint = endpoint(provider).with_context(|| model.source.clone())?;
+            Ok(remote_target(settings, provider, name, Arc::new(RemoteProvider::new(endpoint))))
         }
     }
 }
 
-/// A fallback that cannot be used is an error only when it is needed.
+/// A fallback without a usable provider fails only when it is called.
 fn fallback(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget> {
     let unusable = settings.providers.split(&model.name).and_then(|(provider, name)| {
         let why = endpoint(provider).err()?;
-        let unusable = Unusable { provider: provider.name.clone(), why: why.to_string() };
-        Some(reached(settings, provider, name, Arc::new(unusable)))
+        let unusable = UnusableProvider { name: provider.name.clone(), why: why.to_string() };
+        Some(remote_target(settings, provider, name, Arc::new(unusable)))
     });
     unusable.map_or_else(|| target(settings, model), Ok)
 }
 
-fn reached(
+fn remote_target(
     settings: &Settings,
     config: &ProviderConfig,
     name: &str,
@@ -60,35 +60,35 @@ fn reached(
 fn scripted(model: &ModelName, file: &str, budget: Budget) -> anyhow::Result<ModelTarget> {
     let path = model.base.join(file);
     if !path.exists() {
-        return Err(ConfigError::Missing { path, named_by: model.said.clone() }.into());
+        return Err(ConfigError::Missing { path, named_by: model.source.clone() }.into());
     }
     let script = ScriptedProvider::from_file(&path).map_err(|error| config::in_script(&path, error))?;
     let name = script.model().unwrap_or(file).to_owned();
     Ok(ModelTarget::new(Arc::new(script), name, budget))
 }
 
-/// The provider of a model, and its name there.
+/// The provider of a model, and the model's name there.
 fn find<'a>(settings: &'a Settings, model: &'a ModelName) -> anyhow::Result<(&'a ProviderConfig, &'a str)> {
-    let ModelName { name, said, .. } = model;
+    let ModelName { name, source, .. } = model;
     let known = settings.providers.names();
     match settings.providers.split(name) {
         Some((provider, "")) => bail!(
-            "{said}: {name:?} names no model; write {}/MODEL with one that `lango models` lists",
+            "{source}: {name:?} names no model; write {}/MODEL with one that `lango models` lists",
             provider.name
         ),
         Some(found) => Ok(found),
         None => match name.split_once('/') {
             Some((provider, _)) => bail!(
-                "{said}: there is no provider {provider:?}; there is demo, scripted, {known}, and what [providers.NAME] in lango.toml adds"
+                "{source}: there is no provider {provider:?}; the providers are demo, scripted, {known}; [providers.NAME] in lango.toml adds others"
             ),
             None => bail!(
-                "{said}: {name:?} does not say whose model it is; write PROVIDER/{name} with one of {known}"
+                "{source}: {name:?} does not name the provider; write PROVIDER/{name} with one of {known}"
             ),
         },
     }
 }
 
-/// How a provider is reached. What it needs and is not set is told.
+/// The endpoint of a provider. Fails if a key or variable that it needs is not set.
 pub(crate) fn endpoint(config: &ProviderConfig) -> anyhow::Result<ProviderEndpoint> {
     if let Some(missing) = config.missing_key() {
         bail!(missing);
@@ -124,21 +124,21 @@ fn api(name: ApiName) -> WireApi {
     }
 }
 
-/// The model of agents that name none, and what to say of that choice.
-pub(crate) async fn chosen(settings: &Settings) -> (ModelName, Option<String>) {
+/// The model of agents that name none, and a notice about the choice.
+pub(crate) async fn default_model(settings: &Settings) -> (ModelName, Option<String>) {
     match &settings.model {
         Some(model) => (model.clone(), None),
-        None => unchosen(settings).await,
+        None => automatic_model(settings).await,
     }
 }
 
-/// The model where nobody has chosen one, and what to say of that choice.
-async fn unchosen(settings: &Settings) -> (ModelName, Option<String>) {
-    let named = |name: String| ModelName { said: name.clone(), name, base: PathBuf::new() };
+/// The model if none is configured: that of the first provider with a key, else of a server on this machine, else `demo`.
+async fn automatic_model(settings: &Settings) -> (ModelName, Option<String>) {
+    let named = |name: String| ModelName { source: name.clone(), name, base: PathBuf::new() };
     if let Some(name) = settings.providers.by_key() {
         return (named(name), None);
     }
-    match found_here(settings).await {
+    match discover_local(settings).await {
         Some(name) => {
             let note = format!("no model is chosen and no key is set; {name} was found on this machine");
             (named(name), Some(note))
@@ -148,34 +148,34 @@ async fn unchosen(settings: &Settings) -> (ModelName, Option<String>) {
 }
 
 /// The first model of the first server on this machine that has one.
-async fn found_here(settings: &Settings) -> Option<String> {
+async fn discover_local(settings: &Settings) -> Option<String> {
     if !settings.discover {
         return None;
     }
-    let servers = settings.providers.here().filter_map(|(known, port)| {
+    let servers = settings.providers.local().filter_map(|(known, port)| {
         Some(LocalServer { name: known, api: api(settings.providers.get(known)?.api), port })
     });
-    let looks = servers.map(|server| async move {
-        let found = tokio::time::timeout(GLANCE, remote::discover(&[server])).await.ok()?;
+    let queries = servers.map(|server| async move {
+        let found = tokio::time::timeout(DISCOVERY_TIMEOUT, remote::discover(&[server])).await.ok()?;
         let found = found.into_iter().next()?;
         Some(format!("{}/{}", found.endpoint.name, found.models.first()?.id))
     });
-    future::join_all(looks).await.into_iter().flatten().next()
+    future::join_all(queries).await.into_iter().flatten().next()
 }
 
-/// A provider that is named and cannot be used: it says so when it is asked.
-struct Unusable {
-    provider: String,
+/// A provider with an incomplete configuration. Each call fails with the reason.
+struct UnusableProvider {
+    name: String,
     why: String,
 }
 
-impl Provider for Unusable {
+impl Provider for UnusableProvider {
     fn name(&self) -> &str {
-        &self.provider
+        &self.name
     }
 
     fn stream(&self, _: ModelRequest) -> ModelStream {
-        let (provider, message) = (self.provider.clone(), self.why.clone());
+        let (provider, message) = (self.name.clone(), self.why.clone());
         stream::iter([StreamEvent::Error(Error::Setup { provider, message })]).boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! How commands open the store. It may have to wait for another program, so that happens on another thread.
+//! Opens the store. Opening may wait for a lock of another process, so it happens on a blocking thread.
 
 use crate::{config::Settings, screen};
 use anyhow::Context;
@@ -19,7 +19,7 @@ pub(crate) async fn open_file(settings: &Settings) -> anyhow::Result<SqliteStore
     open(settings, Options::default()).await
 }
 
-/// The same for a server: its log says when the file fails, and why.
+/// Opens or creates the store for a server, which logs faults of the file.
 pub(crate) async fn open_served_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(open(settings, Options { report: Some(screen::note), ..Options::default() }).await?))
 }
@@ -28,18 +28,18 @@ async fn open(settings: &Settings, options: Options) -> anyhow::Result<SqliteSto
     let path = settings.database.clone();
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).with_context(|| {
-            format!("{} cannot be made; set LANGO_HOME to a directory that can be written", dir.display())
+            format!("{} cannot be created; set LANGO_HOME to a directory that can be written", dir.display())
         })?;
     }
     Ok(task::spawn_blocking(move || SqliteStore::open(path, options)).await??)
 }
 
-/// The store if there is one: whoever only looks leaves nothing behind.
+/// Opens the store if it exists. Read-only commands must create no files.
 pub(crate) async fn existing_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Store>>> {
     if is_missing(settings) { Ok(None) } else { open_store(settings).await.map(Some) }
 }
 
-/// The same for commands that only read: a store that cannot be written is good enough for them.
+/// Opens the store for reading if it exists. The file may be read-only.
 pub(crate) async fn readable_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Store>>> {
     if is_missing(settings) {
         return Ok(None);
@@ -55,7 +55,7 @@ pub(crate) async fn readable_store(settings: &Settings) -> anyhow::Result<Option
     Ok(Some(Arc::new(store)))
 }
 
-/// A file that cannot be seen is not one that is missing.
+/// An error, such as a directory without permission, does not mean that the file is missing.
 fn is_missing(settings: &Settings) -> bool {
     matches!(settings.database.try_exists(), Ok(false))
 }

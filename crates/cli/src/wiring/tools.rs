@@ -1,4 +1,4 @@
-//! The tools that agents may have, and what stands between them and a model's calls.
+//! The tools of agents, and the guard that decides whether their calls run.
 
 use super::mcp;
 use crate::config::{RootSettings, Settings};
@@ -15,65 +15,66 @@ use tools::{
     stub::StubTool,
 };
 
-/// All tools of this configuration.
+/// All tools of the configuration.
 pub(crate) struct Toolbox {
     pub(crate) registry: ToolRegistry,
-    /// Tools that servers have.
+    /// The MCP servers and their tools.
     pub(crate) servers: Arc<McpServers>,
     guard: Arc<Guard>,
 }
 
 impl Toolbox {
-    /// Nothing is made on the disk and no process is started before a tool needs it.
+    /// Creates no files and starts no processes; tools do that on first use.
     pub(crate) fn open(settings: &Settings, attended: bool) -> anyhow::Result<Self> {
-        Self::telling(settings, attended, true)
+        Self::build(settings, attended, true)
     }
 
-    /// For whoever tells what is wrong with servers in another way.
+    /// Like [`open`](Self::open), without printing problems of MCP servers.
     pub(crate) fn quiet(settings: &Settings) -> anyhow::Result<Self> {
-        Self::telling(settings, false, false)
+        Self::build(settings, false, false)
     }
 
-    fn telling(settings: &Settings, attended: bool, tells: bool) -> anyhow::Result<Self> {
-        let said = &settings.tools;
+    fn build(settings: &Settings, attended: bool, report_problems: bool) -> anyhow::Result<Self> {
+        let config = &settings.tools;
         let roots = roots(settings)?;
         let outputs = OutputStore::new(&settings.home.join("kept"))
-            .with_max_bytes(said.keep_bytes)
-            .with_mask(said.mask.clone());
-        let guard = Guard::new(said.policy.clone(), rule_book(settings), roots.paths(), said.mask.clone());
-        let guard = guard.users_decide(said.users_decide);
+            .with_max_bytes(config.keep_bytes)
+            .with_mask(config.mask.clone());
+        let guard =
+            Guard::new(config.policy.clone(), rule_book(settings), roots.paths(), config.mask.clone());
+        let guard = guard.users_decide(config.users_decide);
         let guard = if attended { guard } else { guard.unattended() };
-        let watchdog = Watchdog::new(ourselves());
+        let watchdog = Watchdog::new(own_executable());
         let context = ExecToolContext {
             roots,
             outputs: outputs.clone(),
-            env: said.environment.clone(),
-            sandbox: LazySandbox::new(wanted(settings)),
+            env: config.environment.clone(),
+            sandbox: LazySandbox::new(sandbox_config(settings)),
             watchdog: watchdog.clone(),
-            limits: said.limits,
+            limits: config.limits,
         };
-        let mut registry = tools::all_built_in(context, AllowedAddrs::new(said.fetch_local.clone()))?;
+        let mut registry = tools::all_built_in(context, AllowedAddrs::new(config.fetch_local.clone()))?;
         for stub in &settings.stubs {
             registry.add("stubs in lango.toml", Arc::new(StubTool::from(stub.clone())))?;
         }
-        let (environment, grace) = (said.environment.clone(), said.limits.grace);
+        let (environment, grace) = (config.environment.clone(), config.limits.grace);
         for command in &settings.commands {
             let watchdog = watchdog.clone();
             let env = CommandEnv { env: environment.clone(), outputs: outputs.clone(), grace, watchdog };
             let command = Arc::new(CommandTool::new(command.clone(), env));
             registry.add("commands in lango.toml", command)?;
         }
-        let servers = mcp::servers(settings, &registry, &outputs, tells);
+        let servers = mcp::servers(settings, &registry, &outputs, report_problems);
         Ok(Self { registry, servers, guard: Arc::new(guard) })
     }
 
-    /// A tool as agents have it.
-    pub(crate) fn arm(&self, tool: &Arc<dyn tools::Tool>) -> Arc<dyn Tool> {
+    /// The tool behind the guard, as an ADK tool.
+    pub(crate) fn guarded(&self, tool: &Arc<dyn tools::Tool>) -> Arc<dyn Tool> {
         Arc::new(ToolAdapter::new(Arc::clone(tool)).guarded(Arc::clone(&self.guard)))
     }
 
-    /// The tools of servers that an agent may have: all, or those of these names.
-    pub(crate) fn arm_servers(&self, wanted: Option<Vec<String>>) -> Vec<Arc<dyn Toolset>> {
+    /// The toolsets of MCP servers: all tools, or those that match `wanted`.
+    pub(crate) fn server_toolsets(&self, wanted: Option<Vec<String>>) -> Vec<Arc<dyn Toolset>> {
         if self.servers.is_empty() || wanted.as_ref().is_some_and(Vec::is_empty) {
             return Vec::new();
         }
@@ -86,40 +87,40 @@ impl Toolbox {
     }
 }
 
-/// The directories that tools see.
+/// The directories that tools can access.
 pub(crate) fn roots(settings: &Settings) -> Result<FileRoots, tools::ToolsError> {
-    let open = |said: &RootSettings| {
-        let root = FileRoot::new(&said.path)?;
-        Ok(if said.write { root } else { root.read_only() })
+    let open = |config: &RootSettings| {
+        let root = FileRoot::new(&config.path)?;
+        Ok(if config.write { root } else { root.read_only() })
     };
     let (first, others) = (&settings.tools.root, &settings.tools.others);
     FileRoots::new(open(first)?, others.iter().map(open).collect::<Result<_, _>>()?)
 }
 
-/// What people have allowed for good.
+/// The stored approval rules.
 pub(crate) fn rule_book(settings: &Settings) -> RuleBook {
     RuleBook::new(&settings.home.join("rules.jsonl"))
 }
 
-/// What keeps commands from the rest of this machine. It starts processes to find out.
+/// The confinement of commands on this machine. Starts processes to detect it.
 pub(crate) fn confinement(settings: &Settings) -> Confinement {
-    Sandbox::build(wanted(settings)).confinement().clone()
+    Sandbox::build(sandbox_config(settings)).confinement().clone()
 }
 
-fn wanted(settings: &Settings) -> SandboxConfig {
-    let said = &settings.tools;
-    let roots = said.others.iter().chain([&said.root]).filter(|root| root.write).map(|root| &root.path);
-    let writable = roots.chain([&said.environment.tmp]).chain(&said.writable).cloned().collect();
+fn sandbox_config(settings: &Settings) -> SandboxConfig {
+    let config = &settings.tools;
+    let roots = config.others.iter().chain([&config.root]).filter(|root| root.write).map(|root| &root.path);
+    let writable = roots.chain([&config.environment.tmp]).chain(&config.writable).cloned().collect();
     SandboxConfig {
-        helper: ourselves(),
+        helper: own_executable(),
         writable,
-        network: said.network,
-        path: said.environment.path.clone(),
+        network: config.network,
+        path: config.environment.path.clone(),
     }
 }
 
-/// This very program, also after another was put in its place.
-fn ourselves() -> PathBuf {
+/// The path of this executable, valid even after the file was replaced.
+fn own_executable() -> PathBuf {
     if cfg!(target_os = "linux") {
         PathBuf::from(format!("/proc/{}/exe", std::process::id()))
     } else {

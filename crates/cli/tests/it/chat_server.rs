@@ -1,6 +1,6 @@
-//! `lango chat --server`: the terminal here, the agent there.
+//! `lango chat --server`: a terminal client of a server.
 
-use crate::common::{CTRL_C, Place, Running, Terminal};
+use crate::common::{AuthServer, CTRL_C, Terminal, TestEnv};
 use serde_json::Value;
 use std::fs;
 
@@ -14,39 +14,40 @@ rules:
   - {reply: [{text: 'noted: {user}'}]}
 ";
 
-fn url(server: &Running) -> String {
+fn url(server: &AuthServer) -> String {
     format!("http://{}", server.address)
 }
 
-/// What the server keeps, as the machine's owner sees it.
-fn get(place: &Place, server: &Running, path: &str) -> Value {
-    let token = fs::read_to_string(place.home().join("server-token")).unwrap();
+/// Gets a path with the local token.
+fn get(env: &TestEnv, server: &AuthServer, path: &str) -> Value {
+    let token = fs::read_to_string(env.home().join("server-token")).unwrap();
     server.get(path, &[("authorization", &format!("Bearer {}", token.trim()))]).json()
 }
 
 #[test]
-fn a_person_talks_to_the_servers_agent_and_finds_the_conversation_again() {
-    let place = Place::new();
-    let server = Running::start(&place, &[]);
-    let mut terminal = Terminal::open(&place, &["chat", "--server", &url(&server), "--session", "k"]);
-    terminal.sees(&format!("agent lango · server {}", url(&server)));
-    terminal.sees("› ");
-    terminal.says("what is 15% of 240?");
-    terminal.sees("→ calculate");
-    terminal.sees("36\n");
-    terminal.sees("tokens in");
-    terminal.says("/sessions");
-    terminal.sees("› k  20");
-    terminal.says("/model x");
-    terminal.sees("chooses the model");
-    let screen = terminal.leaves();
-    assert!(screen.contains("--continue goes on from here"), "{screen}");
+fn chat_with_a_server_is_resumed_with_continue() {
+    let env = TestEnv::new();
+    let server = AuthServer::start(&env, &[]);
+    let mut terminal = Terminal::open(&env, &["chat", "--server", &url(&server), "--session", "k"]);
+    terminal.wait_for(&format!("agent lango · server {}", url(&server)));
+    terminal.wait_for("› ");
+    terminal.type_line("what is 15% of 240?");
+    terminal.wait_for("→ calculate");
+    terminal.wait_for("36\n");
+    terminal.wait_for("tokens in");
+    terminal.type_line("/sessions");
+    terminal.wait_for("› k  20");
+    terminal.type_line("/model x");
+    terminal.wait_for("chooses the model");
+    let screen = terminal.quit();
+    let hint = format!("to continue: lango chat --server {} --continue", url(&server));
+    assert!(screen.contains(&hint), "{screen}");
 
-    let mut terminal = Terminal::open(&place, &["chat", "--server", &url(&server), "--continue"]);
-    terminal.sees("going on with: k");
-    terminal.says("and twice that?");
-    terminal.sees("72\n");
-    terminal.leaves();
+    let mut terminal = Terminal::open(&env, &["chat", "--server", &url(&server), "--continue"]);
+    terminal.wait_for("continuing: k");
+    terminal.type_line("and twice that?");
+    terminal.wait_for("72\n");
+    terminal.quit();
 }
 
 /// A tool that asks before it runs, and a model that repeats its result.
@@ -61,210 +62,210 @@ rules:
 ",
 );
 
-fn asking() -> Place {
-    Place::scripted(ASKS.0, ASKS.1)
+fn asking() -> TestEnv {
+    TestEnv::scripted(ASKS.0, ASKS.1)
 }
 
-fn chat(place: &Place, server: &Running) -> Terminal {
-    Terminal::open(place, &["chat", "--server", &url(server), "--session", "k"])
+fn chat(env: &TestEnv, server: &AuthServer) -> Terminal {
+    Terminal::open(env, &["chat", "--server", &url(server), "--session", "k"])
 }
 
-/// The person is at the prompt for messages, and the conversation goes on from there.
+/// Checks that the chat is at the prompt and answers the next message.
 #[track_caller]
-fn goes_on(mut terminal: Terminal) -> String {
-    terminal.sees("\n› ");
-    terminal.says("next");
-    terminal.sees("noted: next");
-    terminal.leaves()
+fn assert_at_prompt(mut terminal: Terminal) -> String {
+    terminal.wait_for("\n› ");
+    terminal.type_line("next");
+    terminal.wait_for("noted: next");
+    terminal.quit()
 }
 
-fn statuses(place: &Place, server: &Running) -> Vec<String> {
-    let runs = get(place, server, "/apps/lango/users/user/sessions/k/runs");
+fn statuses(env: &TestEnv, server: &AuthServer) -> Vec<String> {
+    let runs = get(env, server, "/apps/lango/users/user/sessions/k/runs");
     let runs = runs.as_array().unwrap().iter().rev();
     runs.map(|run| run["status"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn an_answered_question_is_asked_once_and_its_run_goes_on() {
+fn answered_question_is_asked_once_and_its_run_continues() {
     for (key, outcome) in [("y", r#"it said {"done":true}"#), ("n", "it said {\"error\"")] {
-        let place = asking();
-        let server = Running::start(&place, &[]);
-        let mut terminal = chat(&place, &server);
-        terminal.sees("› ");
-        terminal.says("ask");
-        terminal.sees("[y/N] › ");
-        terminal.types(key);
-        terminal.sees(outcome);
-        let screen = goes_on(terminal);
+        let env = asking();
+        let server = AuthServer::start(&env, &[]);
+        let mut terminal = chat(&env, &server);
+        terminal.wait_for("› ");
+        terminal.type_line("ask");
+        terminal.wait_for("[y/N] › ");
+        terminal.type_keys(key);
+        terminal.wait_for(outcome);
+        let screen = assert_at_prompt(terminal);
         assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
-        assert_eq!(screen.matches("→ danger").count(), 1, "nothing is shown twice: {screen}");
-        assert_eq!(statuses(&place, &server), ["done", "done"]);
+        assert_eq!(screen.matches("→ danger").count(), 1, "no event is shown twice: {screen}");
+        assert_eq!(statuses(&env, &server), ["done", "done"]);
     }
 }
 
 #[test]
-fn two_questions_of_one_turn_are_asked_one_after_the_other() {
-    let place = asking();
-    let server = Running::start(&place, &[]);
-    let mut terminal = chat(&place, &server);
-    terminal.sees("› ");
-    terminal.says("twice");
+fn two_questions_of_one_turn_are_asked_in_sequence() {
+    let env = asking();
+    let server = AuthServer::start(&env, &[]);
+    let mut terminal = chat(&env, &server);
+    terminal.wait_for("› ");
+    terminal.type_line("twice");
     for (key, outcome) in
         [("y", "← danger {\"done\":true}"), ("n", "← danger {\"error\":\"This tool call is rejected")]
     {
-        terminal.sees("[y/N] › ");
-        terminal.types(key);
-        terminal.sees(outcome);
+        terminal.wait_for("[y/N] › ");
+        terminal.type_keys(key);
+        terminal.wait_for(outcome);
     }
-    terminal.sees("it said");
-    let screen = goes_on(terminal);
+    terminal.wait_for("it said");
+    let screen = assert_at_prompt(terminal);
     assert_eq!(screen.matches("[y/N]").count(), 2, "{screen}");
-    assert_eq!(statuses(&place, &server), ["done", "done"]);
+    assert_eq!(statuses(&env, &server), ["done", "done"]);
 }
 
 #[test]
-fn a_question_is_answered_after_the_server_was_started_again() {
-    let place = asking();
-    let server = Running::start(&place, &[]);
+fn question_can_be_answered_after_a_server_restart() {
+    let env = asking();
+    let server = AuthServer::start(&env, &[]);
     let port = server.address.port().to_string();
-    let mut terminal = chat(&place, &server);
-    terminal.sees("› ");
-    terminal.says("ask");
-    terminal.sees("[y/N] › ");
+    let mut terminal = chat(&env, &server);
+    terminal.wait_for("› ");
+    terminal.type_line("ask");
+    terminal.wait_for("[y/N] › ");
     drop(server);
-    let server = Running::start(&place, &["--port", &port]);
-    terminal.types("y");
-    terminal.sees(r#"it said {"done":true}"#);
-    let screen = goes_on(terminal);
+    let server = AuthServer::start(&env, &["--port", &port]);
+    terminal.type_keys("y");
+    terminal.wait_for(r#"it said {"done":true}"#);
+    let screen = assert_at_prompt(terminal);
     assert_eq!(screen.matches("→ danger").count(), 1, "{screen}");
-    assert_eq!(statuses(&place, &server), ["done", "done"]);
+    assert_eq!(statuses(&env, &server), ["done", "done"]);
 }
 
 #[test]
-fn a_question_that_another_client_answered_shows_what_followed() {
-    let place = asking();
-    let server = Running::start(&place, &[]);
-    let mut first = chat(&place, &server);
-    first.sees("› ");
-    first.says("ask");
-    first.sees("[y/N] › ");
-    let mut second = chat(&place, &server);
-    second.sees("going on with: k");
-    second.sees("[y/N] › ");
-    second.types("y");
-    second.sees(r#"it said {"done":true}"#);
-    second.leaves();
-    first.types("n");
-    first.sees("answered elsewhere before this answer came");
-    first.sees(r#"it said {"done":true}"#);
-    let screen = goes_on(first);
+fn late_answer_shows_the_result_of_the_first_one() {
+    let env = asking();
+    let server = AuthServer::start(&env, &[]);
+    let mut first = chat(&env, &server);
+    first.wait_for("› ");
+    first.type_line("ask");
+    first.wait_for("[y/N] › ");
+    let mut second = chat(&env, &server);
+    second.wait_for("continuing: k");
+    second.wait_for("[y/N] › ");
+    second.type_keys("y");
+    second.wait_for(r#"it said {"done":true}"#);
+    second.quit();
+    first.type_keys("n");
+    first.wait_for("another client answered the question first");
+    first.wait_for(r#"it said {"done":true}"#);
+    let screen = assert_at_prompt(first);
     assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
-    assert_eq!(statuses(&place, &server), ["done", "done"]);
+    assert_eq!(statuses(&env, &server), ["done", "done"]);
 }
 
 #[test]
-fn a_question_that_another_message_settled_is_not_asked_again() {
-    let place = asking();
-    let server = Running::start(&place, &[]);
-    let mut terminal = chat(&place, &server);
-    terminal.sees("› ");
-    terminal.says("ask");
-    terminal.sees("[y/N] › ");
-    place.fed(&["chat", "--server", &url(&server), "--session", "k"], b"other\n").well();
-    terminal.types("y");
-    terminal.sees("the question is not open any more: another message came before the answer");
-    let screen = goes_on(terminal);
+fn question_superseded_by_a_message_is_not_asked_again() {
+    let env = asking();
+    let server = AuthServer::start(&env, &[]);
+    let mut terminal = chat(&env, &server);
+    terminal.wait_for("› ");
+    terminal.type_line("ask");
+    terminal.wait_for("[y/N] › ");
+    env.lango_with_stdin(&["chat", "--server", &url(&server), "--session", "k"], b"other\n").success();
+    terminal.type_keys("y");
+    terminal.wait_for("the question is no longer open: another message came before the answer");
+    let screen = assert_at_prompt(terminal);
     assert!(!screen.contains(r#"{"done":true}"#), "{screen}");
-    assert_eq!(statuses(&place, &server), ["cancelled", "done", "done"]);
+    assert_eq!(statuses(&env, &server), ["cancelled", "done", "done"]);
 }
 
 #[test]
-fn a_question_is_put_again_to_whoever_comes_back() {
-    let place = asking();
-    let server = Running::start(&place, &[]);
-    let mut terminal = chat(&place, &server);
-    terminal.sees("› ");
-    terminal.says("ask");
-    terminal.sees("[y");
-    terminal.leaves();
+fn open_question_is_asked_again_after_reconnecting() {
+    let env = asking();
+    let server = AuthServer::start(&env, &[]);
+    let mut terminal = chat(&env, &server);
+    terminal.wait_for("› ");
+    terminal.type_line("ask");
+    terminal.wait_for("[y");
+    terminal.quit();
 
-    let mut terminal = chat(&place, &server);
-    terminal.sees("going on with: k");
-    terminal.sees("[y");
-    terminal.types("y");
-    terminal.sees(r#"it said {"done":true}"#);
-    let screen = goes_on(terminal);
+    let mut terminal = chat(&env, &server);
+    terminal.wait_for("continuing: k");
+    terminal.wait_for("[y");
+    terminal.type_keys("y");
+    terminal.wait_for(r#"it said {"done":true}"#);
+    let screen = assert_at_prompt(terminal);
     assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
-    assert!(!screen.contains("requires confirmation"), "what was shown before is not shown again: {screen}");
+    assert!(!screen.contains("requires confirmation"), "earlier events are not shown again: {screen}");
 }
 
 #[test]
-fn a_run_is_followed_through_the_death_of_its_server() {
-    let place = Place::scripted("[stubs.dig]\ndelay_ms = 1500\n", SLOW);
-    let server = Running::start(&place, &[]);
+fn client_follows_its_run_across_a_server_restart() {
+    let env = TestEnv::scripted("[stubs.dig]\ndelay_ms = 1500\n", SLOW);
+    let server = AuthServer::start(&env, &[]);
     let port = server.address.port().to_string();
-    let mut terminal = Terminal::open(&place, &["chat", "--server", &url(&server), "--session", "k"]);
-    terminal.sees("› ");
-    terminal.says("work hard");
-    terminal.sees("→ dig");
+    let mut terminal = Terminal::open(&env, &["chat", "--server", &url(&server), "--session", "k"]);
+    terminal.wait_for("› ");
+    terminal.type_line("work hard");
+    terminal.wait_for("→ dig");
     drop(server);
-    terminal.sees("the connection is lost");
-    let server = Running::start(&place, &["--port", &port]);
-    terminal.sees("then I rest.");
-    let screen = terminal.leaves();
+    terminal.wait_for("the connection is lost");
+    let server = AuthServer::start(&env, &["--port", &port]);
+    terminal.wait_for("then I rest.");
+    let screen = terminal.quit();
     assert_eq!(screen.matches("first I dig.").count(), 1, "{screen}");
-    let kept = get(&place, &server, "/apps/lango/users/user/sessions/k").to_string();
-    assert_eq!(kept.matches("work hard").count(), 1, "{kept}");
+    let stored = get(&env, &server, "/apps/lango/users/user/sessions/k").to_string();
+    assert_eq!(stored.matches("work hard").count(), 1, "{stored}");
 }
 
 #[test]
-fn ctrl_c_ends_the_run_at_the_server() {
-    let place = Place::scripted("", SLOW);
-    let server = Running::start(&place, &[]);
-    let mut terminal = Terminal::open(&place, &["chat", "--server", &url(&server), "--session", "k"]);
-    terminal.sees("› ");
-    terminal.says("hang");
-    terminal.sees("Let me see");
-    terminal.types(CTRL_C);
-    terminal.sees("stopped; the conversation goes on");
-    let runs = get(&place, &server, "/apps/lango/users/user/sessions/k/runs");
+fn ctrl_c_cancels_the_run_on_the_server() {
+    let env = TestEnv::scripted("", SLOW);
+    let server = AuthServer::start(&env, &[]);
+    let mut terminal = Terminal::open(&env, &["chat", "--server", &url(&server), "--session", "k"]);
+    terminal.wait_for("› ");
+    terminal.type_line("hang");
+    terminal.wait_for("Let me see");
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for("stopped; the session can be continued");
+    let runs = get(&env, &server, "/apps/lango/users/user/sessions/k/runs");
     assert_eq!(runs[0]["status"], "cancelled", "{runs}");
-    terminal.says("next");
-    terminal.sees("noted: next");
-    terminal.leaves();
+    terminal.type_line("next");
+    terminal.wait_for("noted: next");
+    terminal.quit();
 }
 
 #[test]
-fn a_pipe_talks_to_a_server_too() {
-    let place = Place::scripted("", SLOW);
-    let server = Running::start(&place, &[]);
-    let said = place.fed(&["chat", "--server", &url(&server)], b"one\ntwo\n").well();
-    assert_eq!(said.out, "noted: one\nnoted: two\n");
+fn piped_chat_works_with_a_server() {
+    let env = TestEnv::scripted("", SLOW);
+    let server = AuthServer::start(&env, &[]);
+    let output = env.lango_with_stdin(&["chat", "--server", &url(&server)], b"one\ntwo\n").success();
+    assert_eq!(output.out, "noted: one\nnoted: two\n");
 }
 
 #[test]
-fn a_session_is_made_once_and_again_when_it_was_deleted() {
-    let place = Place::scripted("", SLOW);
-    let server = Running::start(&place, &["--log"]);
-    let mut terminal = Terminal::open(&place, &["chat", "--server", &url(&server), "--session", "k"]);
-    terminal.sees("› ");
-    for said in ["one", "two"] {
-        terminal.says(said);
-        terminal.sees(&format!("noted: {said}"));
+fn chat_creates_a_missing_session_and_recreates_a_deleted_one() {
+    let env = TestEnv::scripted("", SLOW);
+    let server = AuthServer::start(&env, &["--log"]);
+    let mut terminal = Terminal::open(&env, &["chat", "--server", &url(&server), "--session", "k"]);
+    terminal.wait_for("› ");
+    for text in ["one", "two"] {
+        terminal.type_line(text);
+        terminal.wait_for(&format!("noted: {text}"));
     }
     let session = "/apps/lango/users/user/sessions/k";
-    let token = fs::read_to_string(place.home().join("server-token")).unwrap();
+    let token = fs::read_to_string(env.home().join("server-token")).unwrap();
     let own = format!("Bearer {}", token.trim());
-    assert_eq!(server.ask("DELETE", session, &[("authorization", &own)], b"").status, 200);
-    terminal.says("three");
-    terminal.sees("noted: three");
-    terminal.leaves();
+    assert_eq!(server.request("DELETE", session, &[("authorization", &own)], b"").status, 200);
+    terminal.type_line("three");
+    terminal.wait_for("noted: three");
+    terminal.quit();
     server.get("/health", &[]);
-    let log = server.says(r#""path":"/health""#);
+    let log = server.wait_for_log(r#""path":"/health""#);
     let posts =
-        log.lines().filter(|line| line.contains(r#""method":"POST""#)).fold(String::new(), |told, line| {
+        log.lines().filter(|line| line.contains(r#""method":"POST""#)).fold(String::new(), |text, line| {
             let line: Value = serde_json::from_str(line).unwrap();
-            format!("{told}{} {}\n", line["path"].as_str().unwrap(), line["status"])
+            format!("{text}{} {}\n", line["path"].as_str().unwrap(), line["status"])
         });
     insta::assert_snapshot!(posts, @"
     /apps/lango/users/user/sessions/k/runs 404
@@ -278,14 +279,14 @@ fn a_session_is_made_once_and_again_when_it_was_deleted() {
 }
 
 #[test]
-fn a_token_opens_the_sessions_of_its_user_and_no_others() {
-    let place = Place::scripted("", SLOW);
-    let token = place.lango(&["token", "add", "laptop", "--user", "ann"]).well().out;
-    let server = Running::start(&place, &[]);
-    // Another machine, as far as its files go.
-    let elsewhere = Place::new();
+fn chat_with_a_token_uses_the_sessions_of_its_user() {
+    let env = TestEnv::scripted("", SLOW);
+    let token = env.lango(&["token", "add", "laptop", "--user", "ann"]).success().out;
+    let server = AuthServer::start(&env, &[]);
+    // Another data directory, as on another machine.
+    let elsewhere = TestEnv::new();
     let mut command = elsewhere.command(["chat", "--server", &url(&server), "--session", "k"]);
-    let refused = elsewhere.said(&mut command).badly();
+    let refused = elsewhere.run(&mut command).failure();
     assert!(refused.err.contains("LANGO_SERVER_TOKEN"), "{refused:?}");
     command.env("LANGO_SERVER_TOKEN", token.trim());
     let mut fed =
@@ -293,20 +294,20 @@ fn a_token_opens_the_sessions_of_its_user_and_no_others() {
     std::io::Write::write_all(&mut fed.stdin.take().unwrap(), b"hello\n").unwrap();
     let output = fed.wait_with_output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "noted: hello\n");
-    let kept = get(&place, &server, "/apps/lango/users/ann/sessions/k");
-    assert_eq!(kept["events"].as_array().unwrap().len(), 2, "{kept}");
+    let stored = get(&env, &server, "/apps/lango/users/ann/sessions/k");
+    assert_eq!(stored["events"].as_array().unwrap().len(), 2, "{stored}");
 }
 
 #[test]
-fn what_cannot_be_reached_is_said_with_the_fix() {
-    let place = Place::new();
-    let nobody = place.lango(&["chat", "--server", "http://127.0.0.1:9"]).badly();
+fn unreachable_server_error_names_the_fix() {
+    let env = TestEnv::new();
+    let nobody = env.lango(&["chat", "--server", "http://127.0.0.1:9"]).failure();
     assert!(nobody.err.contains("http://127.0.0.1:9 cannot be reached"), "{nobody:?}");
     assert!(nobody.err.contains("lango serve starts a server"), "{nobody:?}");
-    let wrong = place.lango(&["chat", "--server", "http://127.0.0.1:9/api"]).badly();
+    let wrong = env.lango(&["chat", "--server", "http://127.0.0.1:9/api"]).failure();
     assert!(wrong.err.contains("write it as http://127.0.0.1:18789"), "{wrong:?}");
-    let mut plain = place.command(["chat", "--server", "http://agents.example.com"]);
-    let plain = place.said(plain.env("LANGO_SERVER_TOKEN", "a-token-that-nobody-should-see-0123")).badly();
-    assert!(plain.err.contains("would travel in the clear"), "{plain:?}");
+    let mut plain = env.command(["chat", "--server", "http://agents.example.com"]);
+    let plain = env.run(plain.env("LANGO_SERVER_TOKEN", "a-token-that-nobody-should-see-0123")).failure();
+    assert!(plain.err.contains("would be sent unencrypted"), "{plain:?}");
     assert!(!plain.err.contains("nobody-should-see"), "{plain:?}");
 }

@@ -1,13 +1,13 @@
-//! `lango doctor`: what is missing, in one sentence with the fix.
+//! `lango doctor`: findings with their fixes.
 
-use crate::common::{Place, REST, Said, provider};
+use crate::common::{CliOutput, REST, TestEnv, provider};
 use insta::assert_snapshot;
 use testkit::{ProviderApi, fakeprov::Fake};
 
-/// What machines have in common: what keeps commands from the rest of one is its own.
-fn picture(said: &Said) -> String {
-    let picture = said.picture();
-    let lines: Vec<&str> = picture.lines().filter(|line| !is_about_commands(line)).collect();
+/// The snapshot without the finding on commands, which depends on the machine.
+fn portable_snapshot(output: &CliOutput) -> String {
+    let snapshot = output.snapshot();
+    let lines: Vec<&str> = snapshot.lines().filter(|line| !is_about_commands(line)).collect();
     lines.join("\n")
 }
 
@@ -16,40 +16,40 @@ fn is_about_commands(line: &str) -> bool {
 }
 
 #[test]
-fn what_keeps_commands_from_the_rest_of_the_machine_is_told() {
-    let said = Place::new().lango(&["doctor"]).well();
-    let line = said.out.lines().find(|line| is_about_commands(line)).unwrap();
+fn doctor_reports_command_confinement() {
+    let output = TestEnv::new().lango(&["doctor"]).success();
+    let line = output.out.lines().find(|line| is_about_commands(line)).unwrap();
     let files = line.contains("Commands write only inside the roots and $TMPDIR (Landlock ");
     assert!(files || line.contains("Commands can write wherever this program can ("), "{line}");
-    let place = Place::new();
-    place.file("lango.toml", "[tools]\nnetwork = true\n");
-    let said = place.lango(&["doctor"]).well();
-    assert!(said.out.contains("; the configuration lets them use the network."), "{said:?}");
+    let env = TestEnv::new();
+    env.file("lango.toml", "[tools]\nnetwork = true\n");
+    let output = env.lango(&["doctor"]).success();
+    assert!(output.out.contains("; the configuration lets them use the network."), "{output:?}");
 }
 
 #[test]
-fn a_fresh_machine_is_well() {
-    let place = Place::new();
-    assert_snapshot!(picture(&place.lango(&["doctor"]).well()), @"
-    ok    configuration  there is no lango.toml, and none is needed
-    ok    database       /data/lango.db is made with the first message
+fn doctor_passes_without_configuration() {
+    let env = TestEnv::new();
+    assert_snapshot!(portable_snapshot(&env.lango(&["doctor"]).success()), @"
+    ok    configuration  there is no lango.toml; the defaults apply
+    ok    database       /data/lango.db is created with the first message
     ok    agent          lango uses demo
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
     ok    roots          /here
     [exit 0]
     ");
-    assert!(!place.home().exists(), "looking leaves nothing behind");
+    assert!(!env.home().exists(), "doctor creates no files");
 }
 
 #[test]
-fn a_machine_with_a_provider_is_well() {
+fn doctor_passes_with_a_provider() {
     let fake = Fake::start_blocking();
-    let place = Place::new();
+    let env = TestEnv::new();
     let one = provider("one", &fake, ProviderApi::Anthropic, "text");
-    place.file("lango.toml", format!("model = \"one/claude-x\"\n{one}{REST}"));
-    place.keyed(&["run", "hello"]).well();
-    assert_snapshot!(picture(&place.keyed(&["doctor"]).well()), @"
-    ok    configuration  lango.toml is sound
+    env.file("lango.toml", format!("model = \"one/claude-x\"\n{one}{REST}"));
+    env.lango_with_key(&["run", "hello"]).success();
+    assert_snapshot!(portable_snapshot(&env.lango_with_key(&["doctor"]).success()), @"
+    ok    configuration  lango.toml is valid
     ok    database       /data/lango.db can be read
     ok    agent          lango uses one/claude-x
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
@@ -57,8 +57,8 @@ fn a_machine_with_a_provider_is_well() {
     ok    provider       one answers and lists its models
     [exit 0]
     ");
-    assert_snapshot!(picture(&place.keyed(&["doctor", "--json"]).well()), @r#"
-    {"about":"configuration","health":"ok","message":"lango.toml is sound"}
+    assert_snapshot!(portable_snapshot(&env.lango_with_key(&["doctor", "--json"]).success()), @r#"
+    {"about":"configuration","health":"ok","message":"lango.toml is valid"}
     {"about":"database","health":"ok","message":"/data/lango.db can be read"}
     {"about":"agent","health":"ok","message":"lango uses one/claude-x"}
     {"about":"tools","health":"ok","message":"now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather"}
@@ -69,70 +69,100 @@ fn a_machine_with_a_provider_is_well() {
 }
 
 #[test]
-fn a_model_that_its_provider_does_not_list_is_worth_a_word() {
+fn doctor_warns_about_a_model_that_its_provider_does_not_list() {
     let fake = Fake::start_blocking();
-    let place = Place::with_provider(&fake, ProviderApi::Anthropic, "text");
-    let said = place.keyed(&["doctor"]).well();
-    assert!(said.out.contains("fake answers but does not list model-x; lango models fake --all"), "{said:?}");
+    let env = TestEnv::with_provider(&fake, ProviderApi::Anthropic, "text");
+    let output = env.lango_with_key(&["doctor"]).success();
+    assert!(
+        output.out.contains("fake answers but does not list model-x; lango models fake --all"),
+        "{output:?}"
+    );
 }
 
 #[test]
-fn everything_that_is_broken_is_told_at_once() {
+fn doctor_names_every_missing_model_of_a_provider_once() {
     let fake = Fake::start_blocking();
-    let place = Place::new();
+    let env = TestEnv::new();
+    let one = provider("one", &fake, ProviderApi::Anthropic, "text");
+    let models = "model = \"one/first\"\nfallback = [\"one/second\", \"one/claude-x\", \"one/first\"]\n";
+    env.file("lango.toml", format!("{models}{one}{REST}"));
+    let output = env.lango_with_key(&["doctor"]).success();
+    assert!(
+        output.out.contains("one answers but does not list first, second; lango models one"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn doctor_reports_a_default_agent_that_does_not_exist() {
+    let env = TestEnv::new();
+    env.file("agents/good/root_agent.yaml", "name: good\nmodel: demo\n");
+    for (app, problem) in [("nope", true), ("good", false), ("lango", false)] {
+        env.file("lango.toml", format!("app = \"{app}\"\n"));
+        let output = env.lango(&["doctor"]);
+        let line = "bad   agent          there is no agent \"nope\" in agents; the agents are good";
+        assert_eq!(output.out.contains(line), problem, "{output:?}");
+        assert_eq!(output.code, Some(i32::from(problem)), "{output:?}");
+    }
+}
+
+#[test]
+fn doctor_reports_all_problems_at_once() {
+    let fake = Fake::start_blocking();
+    let env = TestEnv::new();
     let one = provider("one", &fake, ProviderApi::OpenAi, "auth401").replace("${CANARY}", "written-here");
     let two = "[providers.two]\nbase_url = \"http://127.0.0.1:9\"\nkey = \"${NOT_SET}\"\n";
     let three = "[providers.three]\nbase_url = \"http://models.example.invalid\"\nkey = \"${NOT_SET}\"\n";
-    place.file("lango.toml", format!("model = \"one/m\"\n{one}{two}{three}{REST}"));
-    place.file("agents/good/root_agent.yaml", "name: good\ntools: [{name: now}]\n");
-    place.file("agents/lost/root_agent.yaml", "name: lost\ntools: [{name: lamp}]\n");
-    place.file("agents/odd/root_agent.yaml", "name: odd\nmodel: nobody/x\n");
-    assert_snapshot!(picture(&place.lango(&["doctor"]).badly()), @r#"
-    ok    configuration  lango.toml is sound
-    ok    database       /data/lango.db is made with the first message
+    env.file("lango.toml", format!("model = \"one/m\"\n{one}{two}{three}{REST}"));
+    env.file("agents/good/root_agent.yaml", "name: good\ntools: [{name: now}]\n");
+    env.file("agents/lost/root_agent.yaml", "name: lost\ntools: [{name: lamp}]\n");
+    env.file("agents/odd/root_agent.yaml", "name: odd\nmodel: nobody/x\n");
+    assert_snapshot!(portable_snapshot(&env.lango(&["doctor"]).failure()), @r#"
+    ok    configuration  lango.toml is valid
+    ok    database       /data/lango.db is created with the first message
     ok    agent          good uses one/m
-    bad   agent          agents/lost/root_agent.yaml: there is no tool "lamp"; there is now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
-    bad   agent          agents/odd/root_agent.yaml: there is no provider "nobody"; there is demo, scripted, openai, anthropic, gemini, openrouter, deepseek, groq, mistral, github, ollama, lmstudio, llamacpp, vllm, one, three, two, and what [providers.NAME] in lango.toml adds
+    bad   agent          agents/lost/root_agent.yaml: there is no tool "lamp"; the tools are now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
+    bad   agent          agents/odd/root_agent.yaml: there is no provider "nobody"; the providers are demo, scripted, openai, anthropic, gemini, openrouter, deepseek, groq, mistral, github, ollama, lmstudio, llamacpp, vllm, one, three, two; [providers.NAME] in lango.toml adds others
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
     ok    roots          /here
-    warn  key            the key of one stands in lango.toml; write ${NAME} there and set that variable
-    warn  key            the key of three travels unencrypted; use an https:// address
+    warn  key            the key of one is written in lango.toml; use ${NAME} there and set that variable
+    warn  key            the key of three is sent unencrypted; use an https:// address
     bad   provider       one rejected the API key: invalid x-api-key; give it another key, by its variable or as `key` in [providers.one]
     bad   provider       the key of three is ${NOT_SET}, which is not set: set it to the key
     bad   provider       the key of two is ${NOT_SET}, which is not set: set it to the key
-    lango: 5 things are broken
+    lango: 5 problems found
     [exit 1]
     "#);
 }
 
 #[test]
-fn a_configuration_that_cannot_be_read_is_a_finding_too() {
-    let place = Place::new();
-    place.file("lango.toml", "[providers.mine]\nkye = 3\n");
-    assert_snapshot!(picture(&place.lango(&["doctor"]).badly()), @"
-    bad   configuration  lango.toml:2:1: there is no key `kye`; there is api, baseUrl, key, headers, organization, caFile, connectTimeoutS, idleTimeoutS
-    lango: one thing is broken
+fn doctor_reports_an_invalid_configuration() {
+    let env = TestEnv::new();
+    env.file("lango.toml", "[providers.mine]\nkye = 3\n");
+    assert_snapshot!(portable_snapshot(&env.lango(&["doctor"]).failure()), @"
+    bad   configuration  lango.toml:2:1: there is no key `kye`; the keys are api, baseUrl, key, headers, organization, caFile, connectTimeoutS, idleTimeoutS
+    lango: 1 problem found
     [exit 1]
     ");
-    assert_snapshot!(picture(&place.lango(&["doctor", "--json"]).badly()), @r#"
-    {"about":"configuration","health":"bad","message":"lango.toml:2:1: there is no key `kye`; there is api, baseUrl, key, headers, organization, caFile, connectTimeoutS, idleTimeoutS"}
-    lango: one thing is broken
+    assert_snapshot!(portable_snapshot(&env.lango(&["doctor", "--json"]).failure()), @r#"
+    {"about":"configuration","health":"bad","message":"lango.toml:2:1: there is no key `kye`; the keys are api, baseUrl, key, headers, organization, caFile, connectTimeoutS, idleTimeoutS"}
+    lango: 1 problem found
     [exit 1]
     "#);
 }
 
 #[test]
-fn a_database_that_cannot_be_used_is_told() {
-    let place = Place::new();
-    std::fs::create_dir_all(place.home()).unwrap();
-    std::fs::write(place.database(), "this is not a database, however long it is; it is only text").unwrap();
-    assert_snapshot!(picture(&place.lango(&["doctor"]).badly()), @"
-    ok    configuration  there is no lango.toml, and none is needed
+fn doctor_reports_an_unusable_database() {
+    let env = TestEnv::new();
+    std::fs::create_dir_all(env.home()).unwrap();
+    std::fs::write(env.database(), "this is not a database, however long it is; it is only text").unwrap();
+    assert_snapshot!(portable_snapshot(&env.lango(&["doctor"]).failure()), @"
+    ok    configuration  there is no lango.toml; the defaults apply
     bad   database       /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
     ok    agent          lango uses demo
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
     ok    roots          /here
-    lango: one thing is broken
+    lango: 1 problem found
     [exit 1]
     ");
 }

@@ -1,23 +1,23 @@
-//! A model that cannot answer: another does, or the wait is shown, and two answers are never mixed.
+//! Fallback models and retry waits. Two answers are never mixed.
 
-use crate::common::{CANARY, CTRL_C, Place, REST, Terminal, provider};
+use crate::common::{CANARY, CTRL_C, REST, Terminal, TestEnv, provider};
 use insta::assert_snapshot;
 use testkit::{
     ProviderApi,
     fakeprov::{Fake, Received},
 };
 
-/// A machine with a model that plays one scenario, and a fallback of another wire format that plays another.
-fn two(fake: &Fake, first: &str, second: &str) -> Place {
-    let place = Place::new();
+/// An environment whose model plays one scenario, and whose fallback plays another one in another wire format.
+fn two(fake: &Fake, first: &str, second: &str) -> TestEnv {
+    let env = TestEnv::new();
     let providers = provider("one", fake, ProviderApi::OpenAi, first)
         + &provider("two", fake, ProviderApi::Anthropic, second);
     let head = "model = \"one/small\"\nfallback = [\"two/large\"]\n";
-    place.file("lango.toml", format!("{head}{providers}{REST}"));
-    place
+    env.file("lango.toml", format!("{head}{providers}{REST}"));
+    env
 }
 
-fn asked(fake: &Fake) -> Vec<String> {
+fn requested_models(fake: &Fake) -> Vec<String> {
     fake.requests()
         .iter()
         .map(|request: &Received| request.body["model"].as_str().unwrap().to_owned())
@@ -25,18 +25,18 @@ fn asked(fake: &Fake) -> Vec<String> {
 }
 
 #[test]
-fn another_model_answers_under_its_own_name_and_that_is_told() {
+fn fallback_answer_names_its_model_and_the_cause() {
     let fake = Fake::start_blocking();
-    let place = two(&fake, "auth401", "text");
-    let said = place.keyed(&["run", "--session", "k", "hello"]).well();
-    assert_snapshot!(said.picture(), @r#"
+    let env = two(&fake, "auth401", "text");
+    let output = env.lango_with_key(&["run", "--session", "k", "hello"]).success();
+    assert_snapshot!(output.snapshot(), @r#"
     Grüß dich 🌍
     one rejected the API key; asking two/large instead
-    (lango run --session k "…" goes on from here)
+    (to continue: lango run --session k "…")
     [exit 0]
     "#);
-    assert_eq!(asked(&fake), ["small", "large"]);
-    assert_snapshot!(place.keyed(&["sessions", "show", "k"]).well().out, @"
+    assert_eq!(requested_models(&fake), ["small", "large"]);
+    assert_snapshot!(env.lango_with_key(&["sessions", "show", "k"]).success().out, @"
            user  hello
     lango-agent  Grüß dich 🌍
     lango-agent  [two/large answered; one/small: one rejected the API key: invalid x-api-key]
@@ -45,98 +45,100 @@ fn another_model_answers_under_its_own_name_and_that_is_told() {
 }
 
 #[test]
-fn a_model_that_stays_away_is_asked_again_before_another_is() {
+fn unavailable_model_is_retried_before_the_fallback() {
     let fake = Fake::start_blocking();
-    two(&fake, "r500", "text").keyed(&["run", "hello"]).well();
-    assert_eq!(asked(&fake), ["small", "small", "small", "large"]);
+    two(&fake, "r500", "text").lango_with_key(&["run", "hello"]).success();
+    assert_eq!(requested_models(&fake), ["small", "small", "small", "large"]);
 }
 
 #[test]
-fn an_answer_that_broke_off_is_not_finished_by_another_model() {
+fn truncated_answer_is_not_continued_by_the_fallback() {
     let fake = Fake::start_blocking();
-    let said = two(&fake, "trunctext", "text").keyed(&["run", "hello"]).badly();
-    assert_eq!(said.out, "Grüß dich 🌍\n", "the half that came, and nothing of another");
-    assert_snapshot!(said.err, @"lango: one ended the stream before the answer was complete");
-    assert_eq!(asked(&fake), ["small"]);
+    let output = two(&fake, "trunctext", "text").lango_with_key(&["run", "hello"]).failure();
+    assert_eq!(output.out, "Grüß dich 🌍\n", "only the truncated answer of the first model");
+    assert_snapshot!(output.err, @"lango: one ended the stream before the answer was complete");
+    assert_eq!(requested_models(&fake), ["small"]);
 }
 
 #[test]
-fn what_a_model_will_not_do_is_not_asked_of_another() {
+fn rejected_or_refused_request_uses_no_fallback() {
     let fake = Fake::start_blocking();
-    let said = two(&fake, "bad400", "text").keyed(&["run", "hello"]).badly();
-    assert_snapshot!(said.err, @"lango: one rejected the request: messages: bad");
-    two(&fake, "refuse0", "text").keyed(&["run", "hello"]).badly();
-    assert_eq!(asked(&fake), ["small", "small"]);
+    let output = two(&fake, "bad400", "text").lango_with_key(&["run", "hello"]).failure();
+    assert_snapshot!(output.err, @"lango: one rejected the request: messages: bad");
+    two(&fake, "refuse0", "text").lango_with_key(&["run", "hello"]).failure();
+    assert_eq!(requested_models(&fake), ["small", "small"]);
 }
 
 #[test]
-fn a_fallback_without_a_key_is_told_only_when_it_is_needed() {
+fn missing_fallback_key_is_an_error_only_when_needed() {
     let fake = Fake::start_blocking();
     let without = |scenario: &str| {
-        let place = Place::new();
+        let env = TestEnv::new();
         let one = provider("one", &fake, ProviderApi::OpenAi, scenario);
-        place.file("lango.toml", format!("model = \"one/small\"\nfallback = [\"openai\"]\n{one}{REST}"));
-        place
+        env.file("lango.toml", format!("model = \"one/small\"\nfallback = [\"openai\"]\n{one}{REST}"));
+        env
     };
-    without("text").keyed(&["run", "hello"]).well();
-    let said = without("auth401").keyed(&["run", "hello"]).badly();
-    assert_snapshot!(said.err, @"
+    without("text").lango_with_key(&["run", "hello"]).success();
+    let output = without("auth401").lango_with_key(&["run", "hello"]).failure();
+    assert_snapshot!(output.err, @"
     one rejected the API key; asking openai/gpt-5-mini instead
     lango: one/small: one rejected the API key: invalid x-api-key; openai/gpt-5-mini: openai is not configured correctly: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml
     ");
 }
 
 #[test]
-fn a_fallback_can_come_from_the_environment() {
+fn fallback_is_read_from_the_environment() {
     let fake = Fake::start_blocking();
-    let place = Place::with_provider(&fake, ProviderApi::OpenAi, "auth401");
-    let mut command = place.command(["run", "hello"]);
-    let said = place.said(command.env("CANARY", CANARY).env("LANGO_FALLBACK", "demo")).well();
-    assert!(said.err.contains("asking demo instead"), "{said:?}");
+    let env = TestEnv::with_provider(&fake, ProviderApi::OpenAi, "auth401");
+    let mut command = env.command(["run", "hello"]);
+    let output = env.run(command.env("CANARY", CANARY).env("LANGO_FALLBACK", "demo")).success();
+    assert!(output.err.contains("asking demo instead"), "{output:?}");
 }
 
-/// A provider that asks for seven seconds, and somebody who is patient enough.
-fn slow(fake: &Fake) -> Place {
-    let place = Place::new();
+/// A provider that asks for a wait of seven seconds, which the configuration allows.
+fn slow(fake: &Fake) -> TestEnv {
+    let env = TestEnv::new();
     let one = provider("one", fake, ProviderApi::OpenAi, "r429");
-    place.file("lango.toml", format!("model = \"one/small\"\n{one}\n[retry]\nmax_wait_s = 10\n"));
-    place
+    env.file("lango.toml", format!("model = \"one/small\"\n{one}\n[retry]\nmax_wait_s = 10\n"));
+    env
 }
 
 #[test]
-fn a_wait_counts_down_and_ctrl_c_ends_it() {
+fn retry_wait_counts_down_and_ctrl_c_cancels_it() {
     let fake = Fake::start_blocking();
-    let place = slow(&fake);
+    let env = slow(&fake);
     let mut terminal =
-        Terminal::with(&place, &["chat", "--session", "k"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
-    terminal.says("hello");
-    terminal.sees("rate limit at one reached; trying again in 7 s");
-    terminal.sees("rate limit at one reached; trying again in 6 s");
-    terminal.types(CTRL_C);
-    terminal.sees("stopped; the conversation goes on");
-    terminal.leaves();
+        Terminal::with(&env, &["chat", "--session", "k"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
+    terminal.type_line("hello");
+    terminal.wait_for("rate limit at one reached; trying again in 7 s");
+    terminal.wait_for("rate limit at one reached; trying again in 6 s");
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for("stopped; the session can be continued");
+    terminal.quit();
     assert_eq!(fake.requests().len(), 1);
 }
 
 #[test]
-fn a_wait_that_is_interrupted_ends_a_run() {
+fn ctrl_c_during_a_retry_wait_ends_run_with_exit_code_130() {
     let fake = Fake::start_blocking();
-    let place = slow(&fake);
+    let env = slow(&fake);
     let mut terminal =
-        Terminal::with(&place, &["run", "--session", "k", "hello"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
-    terminal.sees("rate limit at one reached; trying again in 7 s");
-    terminal.types(CTRL_C);
-    let (code, screen) = terminal.ends();
+        Terminal::with(&env, &["run", "--session", "k", "hello"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
+    terminal.wait_for("rate limit at one reached; trying again in 7 s");
+    terminal.type_keys(CTRL_C);
+    let (code, screen) = terminal.wait_exit();
     assert_eq!(code, Some(130), "{screen}");
-    let said = place.keyed(&["sessions", "show", "k"]).well();
-    assert_snapshot!(said.out, @"        user  hello");
+    let output = env.lango_with_key(&["sessions", "show", "k"]).success();
+    assert_snapshot!(output.out, @"        user  hello");
 }
 
 #[test]
-fn a_pipe_is_told_of_each_wait_in_a_line() {
+fn pipe_gets_a_line_for_each_retry() {
     let fake = Fake::start_blocking();
-    let said = Place::with_provider(&fake, ProviderApi::OpenAi, "r500").keyed(&["run", "hello"]).badly();
-    assert_snapshot!(said.picture(), @"
+    let output = TestEnv::with_provider(&fake, ProviderApi::OpenAi, "r500")
+        .lango_with_key(&["run", "hello"])
+        .failure();
+    assert_snapshot!(output.snapshot(), @"
     fake is temporarily unavailable; trying again in 1 s
     fake is temporarily unavailable; trying again in 1 s
     lango: fake is temporarily unavailable: Internal error; gave up after 3 attempts

@@ -1,6 +1,6 @@
-//! What goes wrong on real machines: each fault has its sentence, and nothing is lost.
+//! Faults of the machine: each has its error message, and no data is lost.
 
-use crate::common::{LANGO, Log, Place, Said};
+use crate::common::{CliOutput, LANGO, Log, Terminal, TestEnv};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal};
 use session::SessionKey;
@@ -12,21 +12,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A place with a conversation in it.
-fn used() -> Place {
-    let place = Place::canned();
-    place.lango(&["run", "--session", "k", "hello"]).well();
-    place
+/// An environment with a session.
+fn used() -> TestEnv {
+    let env = TestEnv::canned();
+    env.lango(&["run", "--session", "k", "hello"]).success();
+    env
 }
 
-fn log(place: &Place) -> Log {
-    Log::read(&place.database(), &SessionKey::new("canned", "user", "k"))
+fn log(env: &TestEnv) -> Log {
+    Log::read(&env.database(), &SessionKey::new("canned", "user", "k"))
 }
 
-/// Runs the binary as somebody whom files do not have to obey; root would be let in everywhere.
-fn as_nobody(place: &Place, args: &[&str]) -> Said {
+/// Runs the binary as an unprivileged user, since root ignores file permissions.
+fn run_unprivileged(env: &TestEnv, args: &[&str]) -> CliOutput {
     let mut command = if rustix::process::geteuid().is_root() {
-        let copy = place.here().join("lango");
+        let copy = env.workdir().join("lango");
         fs::hard_link(LANGO, &copy).or_else(|_| fs::copy(LANGO, &copy).map(drop)).unwrap();
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy);
@@ -34,10 +34,10 @@ fn as_nobody(place: &Place, args: &[&str]) -> Said {
     } else {
         Command::new(LANGO)
     };
-    command.args(args).current_dir(place.here()).stdin(Stdio::null()).env_clear().envs(place.variables());
-    let said = place.said(&mut command);
-    let _ = fs::remove_file(place.here().join("lango"));
-    said
+    command.args(args).current_dir(env.workdir()).stdin(Stdio::null()).env_clear().envs(env.variables());
+    let output = env.run(&mut command);
+    let _ = fs::remove_file(env.workdir().join("lango"));
+    output
 }
 
 fn set_mode(path: impl AsRef<std::path::Path>, mode: u32) {
@@ -45,205 +45,202 @@ fn set_mode(path: impl AsRef<std::path::Path>, mode: u32) {
 }
 
 #[test]
-fn a_home_that_cannot_be_made_is_told() {
-    let place = Place::new();
-    let outside = place.here().parent().unwrap().to_path_buf();
+fn uncreatable_data_directory_is_reported() {
+    let env = TestEnv::new();
+    let outside = env.workdir().parent().unwrap().to_path_buf();
     set_mode(&outside, 0o555);
-    let said = as_nobody(&place, &["run", "hello"]).badly();
+    let output = run_unprivileged(&env, &["run", "hello"]).failure();
     set_mode(&outside, 0o755);
-    assert_snapshot!(said.picture(), @"
-    lango: /data cannot be made; set LANGO_HOME to a directory that can be written: Permission denied
+    assert_snapshot!(output.snapshot(), @"
+    lango: /data cannot be created; set LANGO_HOME to a directory that can be written: Permission denied
     [exit 1]
     ");
 }
 
 #[test]
-fn a_database_that_cannot_be_written_is_told_and_stays() {
-    let place = used();
-    set_mode(place.home().parent().unwrap(), 0o755);
-    for path in [place.home(), place.database()] {
+fn read_only_database_is_reported_and_unchanged() {
+    let env = used();
+    set_mode(env.home().parent().unwrap(), 0o755);
+    for path in [env.home(), env.database()] {
         set_mode(&path, if path.is_dir() { 0o555 } else { 0o444 });
     }
-    let said = as_nobody(&place, &["run", "--session", "k", "hello"]).badly();
-    for path in [place.home(), place.database()] {
+    let output = run_unprivileged(&env, &["run", "--session", "k", "hello"]).failure();
+    for path in [env.home(), env.database()] {
         set_mode(&path, if path.is_dir() { 0o755 } else { 0o644 });
     }
-    assert_snapshot!(said.picture(), @"
+    assert_snapshot!(output.snapshot(), @"
     lango: /data/lango.db cannot be written: it is read-only; set LANGO_HOME to a directory that can be written
     [exit 1]
     ");
-    assert_eq!(log(&place).asked(), ["hello"]);
-    place.lango(&["run", "--session", "k", "hello again"]).well();
+    assert_eq!(log(&env).user_messages(), ["hello"]);
+    env.lango(&["run", "--session", "k", "hello again"]).success();
 }
 
 #[test]
-fn a_file_that_is_no_database_is_told_and_stays_as_it_is() {
-    let place = Place::new();
-    fs::create_dir(place.home()).unwrap();
+fn file_that_is_not_a_database_is_reported_and_unchanged() {
+    let env = TestEnv::new();
+    fs::create_dir(env.home()).unwrap();
     let text = "My diary. ".repeat(1_000);
-    fs::write(place.database(), &text).unwrap();
-    let (run, list) = (place.lango(&["run", "hello"]).badly(), place.lango(&["sessions", "list"]).badly());
-    assert_eq!(run.picture(), list.picture());
-    assert_snapshot!(run.picture(), @"
+    fs::write(env.database(), &text).unwrap();
+    let (run, list) = (env.lango(&["run", "hello"]).failure(), env.lango(&["sessions", "list"]).failure());
+    assert_eq!(run.snapshot(), list.snapshot());
+    assert_snapshot!(run.snapshot(), @"
     lango: /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
     [exit 1]
     ");
-    assert_eq!(fs::read_to_string(place.database()).unwrap(), text);
+    assert_eq!(fs::read_to_string(env.database()).unwrap(), text);
 }
 
 #[test]
-fn a_damaged_database_is_told() {
-    let place = used();
-    let mut bytes = fs::read(place.database()).unwrap();
+fn damaged_database_is_reported() {
+    let env = used();
+    let mut bytes = fs::read(env.database()).unwrap();
     let middle = bytes.len() / 4;
     bytes[middle..].fill(0xa5);
-    fs::write(place.database(), &bytes).unwrap();
-    let said = place.lango(&["run", "--session", "k", "hello"]).badly();
-    assert_snapshot!(said.picture(), @"
+    fs::write(env.database(), &bytes).unwrap();
+    let output = env.lango(&["run", "--session", "k", "hello"]).failure();
+    assert_snapshot!(output.snapshot(), @"
     lango: /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
     [exit 1]
     ");
 }
 
 #[test]
-fn a_database_of_a_newer_version_is_left_alone() {
-    let place = used();
-    let file = rusqlite::Connection::open(place.database()).unwrap();
+fn database_of_a_newer_version_is_refused() {
+    let env = used();
+    let file = rusqlite::Connection::open(env.database()).unwrap();
     file.execute("INSERT INTO schema_version (version, applied_at) VALUES (999, 0)", []).unwrap();
     drop(file);
-    let said = place.lango(&["run", "--session", "k", "hello"]).badly();
-    assert_snapshot!(said.picture().replace(&known_schema(&place), "N"), @"
+    let output = env.lango(&["run", "--session", "k", "hello"]).failure();
+    assert_snapshot!(output.snapshot().replace(&known_schema(&env), "N"), @"
     lango: /data/lango.db was written by a newer version (schema 999, this one N); use that version, or another data directory
     [exit 1]
     ");
 }
 
-fn known_schema(place: &Place) -> String {
-    let file = rusqlite::Connection::open(place.database()).unwrap();
+fn known_schema(env: &TestEnv) -> String {
+    let file = rusqlite::Connection::open(env.database()).unwrap();
     let known = "SELECT 'knows ' || MAX(version) FROM schema_version WHERE version < 999";
     file.query_row(known, [], |row| row.get(0)).unwrap()
 }
 
 #[test]
-fn a_database_that_another_program_holds_is_waited_for_and_can_be_read() {
-    let place = used();
-    let file = rusqlite::Connection::open(place.database()).unwrap();
+fn locked_database_delays_writes_but_not_reads() {
+    let env = used();
+    let file = rusqlite::Connection::open(env.database()).unwrap();
     file.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let waiting = place
-        .command(["run", "--session", "k", "wait"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let said = place.lango(&["sessions", "list"]).well();
-    assert!(said.out.contains("hello") && !said.out.contains("wait"), "{said:?}");
+    let waiting =
+        env.command(["run", "--session", "k", "wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let output = env.lango(&["sessions", "list"]).success();
+    assert!(output.out.contains("hello") && !output.out.contains("wait"), "{output:?}");
     file.execute_batch("ROLLBACK").unwrap();
-    place.heard(&waiting.unwrap().wait_with_output().unwrap()).well();
-    assert_eq!(log(&place).asked(), ["hello", "wait"]);
+    env.cli_output(&waiting.unwrap().wait_with_output().unwrap()).success();
+    assert_eq!(log(&env).user_messages(), ["hello", "wait"]);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn ctrl_c_ends_a_program_that_waits_for_a_locked_database() {
-    let place = used();
-    let file = rusqlite::Connection::open(place.database()).unwrap();
+fn ctrl_c_ends_a_process_that_waits_for_a_locked_database() {
+    let env = used();
+    let file = rusqlite::Connection::open(env.database()).unwrap();
     file.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let mut command = place.command(["run", "--session", "k", "wait"]);
+    let mut command = env.command(["run", "--session", "k", "wait"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until_it_listens(&child);
+    wait_for_sigint_handler(&child);
     let began = Instant::now();
     rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let said = place.heard(&child.wait_with_output().unwrap());
-    assert_eq!(said.code, Some(130), "{said:?}");
+    let output = env.cli_output(&child.wait_with_output().unwrap());
+    assert_eq!(output.code, Some(130), "{output:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "it took {:?}", began.elapsed());
     file.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(log(&place).asked(), ["hello"]);
-    place.lango(&["run", "--session", "k", "now"]).well();
+    assert_eq!(log(&env).user_messages(), ["hello"]);
+    env.lango(&["run", "--session", "k", "now"]).success();
 }
 
 #[cfg(target_os = "linux")]
-/// Waits until a program has a handler for Ctrl-C: before that it is simply ended by it.
-fn until_it_listens(child: &Child) {
+/// Waits until the process has a handler for SIGINT. Before that, the signal kills it.
+fn wait_for_sigint_handler(child: &Child) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    let listens = || {
+    let has_handler = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << (Signal::INT.as_raw() - 1)) != 0
     };
-    while !listens() {
-        assert!(Instant::now() < deadline, "it does not listen");
+    while !has_handler() {
+        assert!(Instant::now() < deadline, "no handler for SIGINT");
         std::thread::yield_now();
     }
 }
 
-/// Makes the home and all that is in it read-only while something is done.
-fn read_only<T>(place: &Place, work: impl FnOnce() -> T) -> T {
-    set_mode(place.home().parent().unwrap(), 0o755);
-    let files: Vec<_> = fs::read_dir(place.home()).unwrap().map(|entry| entry.unwrap().path()).collect();
+/// Runs `work` while the data directory and its files are read-only.
+fn read_only<T>(env: &TestEnv, work: impl FnOnce() -> T) -> T {
+    set_mode(env.home().parent().unwrap(), 0o755);
+    let files: Vec<_> = fs::read_dir(env.home()).unwrap().map(|entry| entry.unwrap().path()).collect();
     for path in files.iter().filter(|path| path.is_file()) {
         set_mode(path, 0o444);
     }
-    set_mode(place.home(), 0o555);
+    set_mode(env.home(), 0o555);
     let done = work();
-    set_mode(place.home(), 0o755);
+    set_mode(env.home(), 0o755);
     files.iter().filter(|path| path.is_file()).for_each(|path| set_mode(path, 0o644));
     done
 }
 
 #[test]
-fn sessions_are_listed_and_shown_where_nothing_can_be_written() {
-    let place = used();
-    let (list, show) = read_only(&place, || {
+fn sessions_are_readable_in_a_read_only_directory() {
+    let env = used();
+    let (list, show) = read_only(&env, || {
         (
-            as_nobody(&place, &["sessions", "list"]).well(),
-            as_nobody(&place, &["sessions", "show", "k"]).well(),
+            run_unprivileged(&env, &["sessions", "list"]).success(),
+            run_unprivileged(&env, &["sessions", "show", "k"]).success(),
         )
     });
     assert!(list.out.starts_with("k ") && list.err.is_empty(), "{list:?}");
     assert!(show.out.contains("You said: hello"), "{show:?}");
-    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 2, "looking leaves nothing behind");
+    assert_eq!(fs::read_dir(env.home()).unwrap().count(), 2, "reading creates no files");
 }
 
 #[test]
-fn sessions_that_a_killed_program_left_in_the_log_are_shown_where_nothing_can_be_written() {
-    let place = used();
+fn sessions_in_the_wal_are_readable_in_a_read_only_directory() {
+    let env = used();
     let title =
         |file: &rusqlite::Connection| file.execute("UPDATE sessions SET title = 'only in the log'", []);
-    left_in_the_log(&place, title);
-    let list = read_only(&place, || as_nobody(&place, &["sessions", "list"]).well());
+    change_in_wal(&env, title);
+    let list = read_only(&env, || run_unprivileged(&env, &["sessions", "list"]).success());
     assert!(list.out.contains("only in the log") && list.err.is_empty(), "{list:?}");
 
-    // Without its index the log cannot be read here, and that is said.
-    fs::remove_file(place.home().join("lango.db-shm")).unwrap();
-    let list = read_only(&place, || as_nobody(&place, &["sessions", "list"]).well());
-    assert_snapshot!(list.picture().replace(char::is_numeric, "0"), @"
+    // Without its index the WAL cannot be read in a read-only directory, which is reported.
+    fs::remove_file(env.home().join("lango.db-shm")).unwrap();
+    let list = read_only(&env, || run_unprivileged(&env, &["sessions", "list"]).success());
+    assert_snapshot!(list.snapshot().replace(char::is_numeric, "0"), @"
     k  0000-00-00 00:00  hello
     (/data/lango.db is read without its write-ahead log, which cannot be used here: the newest messages may be missing)
     [exit 0]
     ");
-    let list = place.lango(&["sessions", "list"]).well();
-    assert!(list.out.contains("only in the log"), "nothing is lost: {list:?}");
+    let list = env.lango(&["sessions", "list"]).success();
+    assert!(list.out.contains("only in the log"), "no data is lost: {list:?}");
 }
 
-/// Changes the database as a process does that is killed before its next checkpoint.
-fn left_in_the_log(place: &Place, change: impl Fn(&rusqlite::Connection) -> rusqlite::Result<usize>) {
-    let file = rusqlite::Connection::open(place.database()).unwrap();
+/// Changes the database like a process that is killed before its next checkpoint.
+fn change_in_wal(env: &TestEnv, change: impl Fn(&rusqlite::Connection) -> rusqlite::Result<usize>) {
+    let file = rusqlite::Connection::open(env.database()).unwrap();
     change(&file).unwrap();
-    let beside = ["", "-wal", "-shm"].map(|suffix| place.home().join(format!("lango.db{suffix}")));
-    let kept = beside.each_ref().map(|path| fs::read(path).unwrap());
+    let files = ["", "-wal", "-shm"].map(|suffix| env.home().join(format!("lango.db{suffix}")));
+    let contents = files.each_ref().map(|path| fs::read(path).unwrap());
     drop(file);
-    for (path, bytes) in beside.iter().zip(kept) {
+    for (path, bytes) in files.iter().zip(contents) {
         fs::write(path, bytes).unwrap();
     }
 }
 
 #[test]
-fn an_older_database_that_cannot_be_upgraded_is_told() {
-    let place = used();
-    let file = rusqlite::Connection::open(place.database()).unwrap();
+fn older_database_in_a_read_only_directory_is_refused() {
+    let env = used();
+    let file = rusqlite::Connection::open(env.database()).unwrap();
     file.execute("DELETE FROM schema_version WHERE version > 1", []).unwrap();
     drop(file);
-    let said = read_only(&place, || as_nobody(&place, &["sessions", "list"]).badly());
-    let known = said.picture().replace(char::is_numeric, "N");
+    let output = read_only(&env, || run_unprivileged(&env, &["sessions", "list"]).failure());
+    let known = output.snapshot().replace(char::is_numeric, "N");
     assert_snapshot!(known, @"
     lango: /data/lango.db was written by an older version (schema N, this one reads N) and cannot be upgraded where it is; copy it to a directory that can be written
     [exit N]
@@ -251,31 +248,31 @@ fn an_older_database_that_cannot_be_upgraded_is_told() {
 }
 
 #[test]
-fn a_damaged_session_is_named_in_the_list_and_others_go_on() {
-    let place = used();
-    place.lango(&["run", "--session", "other", "hello"]).well();
-    let file = rusqlite::Connection::open(place.database()).unwrap();
+fn damaged_session_is_listed_as_damaged_and_others_work() {
+    let env = used();
+    env.lango(&["run", "--session", "other", "hello"]).success();
+    let file = rusqlite::Connection::open(env.database()).unwrap();
     file.execute("UPDATE messages SET content = CAST(x'ff' AS TEXT) WHERE session_key = 1", []).unwrap();
-    let list = place.lango(&["sessions", "list"]).well();
-    assert_snapshot!(list.picture().replace(char::is_numeric, "0"), @"
+    let list = env.lango(&["sessions", "list"]).success();
+    assert_snapshot!(list.snapshot().replace(char::is_numeric, "0"), @"
     other  0000-00-00 00:00  hello
     k      0000-00-00 00:00  (damaged: it cannot be read)
     [exit 0]
     ");
-    let show = place.lango(&["sessions", "show", "k"]).badly();
-    assert_snapshot!(show.picture(), @"
-    lango: session canned/user/k is damaged; other sessions go on: begin another one, or restore a copy of the database
+    let show = env.lango(&["sessions", "show", "k"]).failure();
+    assert_snapshot!(show.snapshot(), @"
+    lango: session canned/user/k is damaged; other sessions are not affected: start another one, or restore a backup of the database
     [exit 1]
     ");
-    assert_eq!(place.lango(&["run", "--session", "k", "hello"]).badly().picture(), show.picture());
-    place.lango(&["run", "--session", "other", "hello again"]).well();
+    assert_eq!(env.lango(&["run", "--session", "k", "hello"]).failure().snapshot(), show.snapshot());
+    env.lango(&["run", "--session", "other", "hello again"]).success();
 }
 
-/// In a file system of four megabytes, where this machine lets us make one.
+/// Uses a tmpfs of four megabytes, if this machine allows the mount.
 #[test]
-fn a_full_disk_is_told_and_loses_nothing() {
-    let place = Place::canned();
-    fs::create_dir(place.home()).unwrap();
+fn run_on_a_full_disk_reports_the_error_and_loses_no_data() {
+    let env = TestEnv::canned();
+    fs::create_dir(env.home()).unwrap();
     let script = r#"
         mount -t tmpfs -o size=4m none "$LANGO_HOME" || { echo cannot mount; exit 0; }
         "$1" run --session k one >/dev/null 2>&1 || exit 1
@@ -293,14 +290,14 @@ fn a_full_disk_is_told_and_loses_nothing() {
     "#;
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", script, "sh", LANGO]);
-    command.current_dir(place.here()).stdin(Stdio::null()).env_clear().envs(place.variables());
+    command.current_dir(env.workdir()).stdin(Stdio::null()).env_clear().envs(env.variables());
     let Ok(output) = command.output() else { return println!("there is no unshare here") };
     let out = String::from_utf8(output.stdout).unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     if out.contains("cannot mount") || err.contains("unshare") {
         return println!("not here: {out}{err}");
     }
-    let home = place.home().display().to_string();
+    let home = env.home().display().to_string();
     assert_snapshot!(format!("{out}---\n{}", err.replace(&home, "/data")), @r#"
     [exit 1]
     k one
@@ -315,89 +312,91 @@ fn a_full_disk_is_told_and_loses_nothing() {
             user  three
      canned_root  Hello from canned model. You said: three
                   [scripted/canned-1: 10 tokens in, 5 out]
-                  [in all: 20 tokens in, 10 out]
+                  [total: 20 tokens in, 10 out]
     ---
-    lango: there is no space left to write /data/lango.db; make room and send the message again, nothing else is lost
+    lango: there is no space left to write /data/lango.db; free some space and send the message again, nothing else is lost
     lango: /data/lango.db cannot be written: it is read-only; set LANGO_HOME to a directory that can be written
-    (lango run --session k "…" goes on from here)
+    (to continue: lango run --session k "…")
     "#);
 }
 
-/// A file that may not grow is as good as a disk that breaks in the middle of a write, and needs no rights.
+/// A file size limit makes a write fail like a broken disk, without privileges.
 #[test]
-fn a_write_that_fails_is_told_and_loses_nothing() {
-    let place = used();
-    place.file("long.txt", "word ".repeat(600_000));
+fn failed_write_is_reported_and_loses_no_data() {
+    let env = used();
+    env.file("long.txt", "word ".repeat(600_000));
     let mut shell = Command::new("sh");
     let script = "trap '' XFSZ; ulimit -f 2000; exec \"$1\" run --session k < long.txt";
-    shell.args(["-c", script, "sh", LANGO]).current_dir(place.here()).env_clear().envs(place.variables());
-    assert_snapshot!(place.said(&mut shell).badly().picture(), @"
+    shell.args(["-c", script, "sh", LANGO]).current_dir(env.workdir()).env_clear().envs(env.variables());
+    assert_snapshot!(env.run(&mut shell).failure().snapshot(), @"
     lango: /data/lango.db cannot be read or written: disk I/O error (SQLite code 778); check the disk and send the message again
     [exit 1]
     ");
-    place.lango(&["run", "--session", "k", "hello again"]).well();
-    assert_eq!(log(&place).asked(), ["hello", "hello again"]);
+    env.lango(&["run", "--session", "k", "hello again"]).success();
+    assert_eq!(log(&env).user_messages(), ["hello", "hello again"]);
 }
 
 #[test]
-fn a_reader_that_has_had_enough_ends_us_quietly_and_not_the_turn() {
+fn closed_stdout_exits_quietly_after_completing_the_turn() {
     for args in [&["run", "--json", "--session", "k", "tool"][..], &["run", "--session", "k", "tool"]] {
-        let place = Place::canned();
-        let mut command = place.command(args);
+        let env = TestEnv::canned();
+        let mut command = env.command(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
-        let said = place.heard(&child.wait_with_output().unwrap()).well();
-        assert!(!said.err.contains("lango:"), "{said:?}");
-        assert_eq!(log(&place).events.len(), 4, "question, call, answer of the tool, answer");
+        let output = env.cli_output(&child.wait_with_output().unwrap()).success();
+        assert!(!output.err.contains("lango:"), "{output:?}");
+        assert_eq!(log(&env).events.len(), 4, "message, call, result, answer");
     }
-    let place = used();
-    let mut command = place.command(["sessions", "show", "k"]);
+    let env = used();
+    let mut command = env.command(["sessions", "show", "k"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
-    assert_eq!(place.heard(&child.wait_with_output().unwrap()).well().err, "");
+    assert_eq!(env.cli_output(&child.wait_with_output().unwrap()).success().err, "");
 }
 
 #[test]
-fn a_closed_standard_input_says_nothing() {
-    let place = Place::new();
+fn closed_stdin_is_treated_as_empty() {
+    let env = TestEnv::new();
     let closed = |command: &str| {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("exec \"{LANGO}\" {command} <&-")]);
-        shell.current_dir(place.here()).env_clear().envs(place.variables());
-        place.said(&mut shell)
+        shell.current_dir(env.workdir()).env_clear().envs(env.variables());
+        env.run(&mut shell)
     };
-    assert_snapshot!(closed("run").badly().picture(), @r#"
+    assert_snapshot!(closed("run").failure().snapshot(), @r#"
     lango: the message is empty; write it as in: lango run "what time is it?"
     [exit 1]
     "#);
-    assert_eq!(closed("chat").well().picture(), "\n[exit 0]");
+    assert_eq!(closed("chat").success().snapshot(), "\n[exit 0]");
 }
 
 #[test]
-fn a_line_of_a_megabyte_is_taken_whole() {
-    let place = Place::new();
+fn one_megabyte_line_is_stored_whole() {
+    let env = TestEnv::new();
     let line = format!("please remember {}", "many words ".repeat(100_000));
     let start = Instant::now();
-    place.fed(&["chat", "--session", "k"], format!("{line}\nwhat is 1 + 1?\n").as_bytes()).well();
+    env.lango_with_stdin(&["chat", "--session", "k"], format!("{line}\nwhat is 1 + 1?\n").as_bytes())
+        .success();
     assert!(start.elapsed() < Duration::from_mins(1), "it took {:?}", start.elapsed());
-    let said = place.lango(&["sessions", "show", "k", "--json"]).well();
-    let first = &said.json_lines()[0];
+    let output = env.lango(&["sessions", "show", "k", "--json"]).success();
+    let first = &output.json_lines()[0];
     assert_eq!(first["content"]["parts"][0]["text"].as_str().unwrap().len(), line.len());
-    assert!(said.out.contains("= 2"), "the next message is answered");
+    assert!(output.out.contains("= 2"), "the next message is answered");
 }
 
 #[test]
-fn what_is_no_text_is_not_sent() {
-    let place = Place::canned();
-    let said = place.fed(&["chat", "--session", "k"], b"hello\ncaf\xe9\nhello again\n").badly();
+fn invalid_utf8_is_not_sent() {
+    let env = TestEnv::canned();
+    let output =
+        env.lango_with_stdin(&["chat", "--session", "k"], b"hello\ncaf\xe9\nhello again\n").failure();
     assert!(
-        said.err.ends_with("lango: the message is not valid UTF-8 after 3 bytes; it was not sent\n"),
-        "{said:?}"
+        output.err.ends_with("lango: the message is not valid UTF-8 after 3 bytes; it was not sent\n"),
+        "{output:?}"
     );
-    assert_eq!(log(&place).asked(), ["hello"]);
+    assert_eq!(log(&env).user_messages(), ["hello"]);
     let odd = OsStr::from_bytes(b"caf\xe9");
-    let said = place.said(&mut place.command([OsStr::new("run"), odd])).badly();
-    assert_snapshot!(said.picture(), @"
+    let output = env.run(&mut env.command([OsStr::new("run"), odd])).failure();
+    assert_snapshot!(output.snapshot(), @"
     error: invalid UTF-8 was detected in one or more arguments
 
     Usage: lango run [OPTIONS] [MESSAGE]
@@ -408,18 +407,18 @@ fn what_is_no_text_is_not_sent() {
 }
 
 #[test]
-fn a_home_with_an_odd_name_is_a_home() {
-    let place = Place::canned();
-    let odd = place.here().join(OsStr::from_bytes(b"caf\xe9"));
-    let said = place.said(place.command(["run", "hello"]).env("LANGO_HOME", &odd)).well();
-    assert!(said.out.contains("You said: hello"), "{said:?}");
+fn data_directory_name_need_not_be_utf8() {
+    let env = TestEnv::canned();
+    let odd = env.workdir().join(OsStr::from_bytes(b"caf\xe9"));
+    let output = env.run(env.command(["run", "hello"]).env("LANGO_HOME", &odd)).success();
+    assert!(output.out.contains("You said: hello"), "{output:?}");
     assert!(odd.join("lango.db").exists());
 }
 
 const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}";
 
 #[test]
-fn nothing_that_a_model_or_a_tool_says_steers_the_terminal() {
+fn output_of_models_and_tools_contains_no_terminal_controls() {
     let script = r#"
 model: evil
 rules:
@@ -433,27 +432,83 @@ rules:
       - call: {name: read_file, args: {path: evil.txt}}
       - call: {name: "\e[31mred", args: {"\e[31m": "\e[31m"}}
 "#;
-    let place = Place::scripted("", script);
-    place.file("evil.txt", EVIL);
+    let env = TestEnv::scripted("", script);
+    env.file("evil.txt", EVIL);
     let outputs = [
-        place.lango(&["run", "--session", "k", "\u{1b}[31mhello"]),
-        place.lango(&["run", "--session", "k", "--json", "hello"]),
-        place.lango(&["run", "--session", "k", "fail"]),
-        place.fed(&["chat"], format!("{EVIL}\n").as_bytes()),
-        place.lango(&["sessions", "list"]),
-        place.lango(&["sessions", "show", "k"]),
-        place.lango(&["sessions", "show", "k", "--json"]),
-        place.lango(&["sessions", "show", "k", "--as", "openai"]),
-        place.lango(&["sessions", "show", EVIL]),
-        place.lango(&["run", "--app", EVIL, "hello"]),
-        place.lango(&["run", "--model", EVIL, "hello"]),
+        env.lango(&["run", "--session", "k", "\u{1b}[31mhello"]),
+        env.lango(&["run", "--session", "k", "--json", "hello"]),
+        env.lango(&["run", "--session", "k", "fail"]),
+        env.lango_with_stdin(&["chat"], format!("{EVIL}\n").as_bytes()),
+        env.lango(&["sessions", "list"]),
+        env.lango(&["sessions", "show", "k"]),
+        env.lango(&["sessions", "show", "k", "--json"]),
+        env.lango(&["sessions", "show", "k", "--as", "openai"]),
+        env.lango(&["sessions", "show", EVIL]),
+        env.lango(&["run", "--app", EVIL, "hello"]),
+        env.lango(&["run", "--model", EVIL, "hello"]),
     ];
-    for said in outputs {
-        let all = format!("{}{}", said.out, said.err);
+    for output in outputs {
+        let all = format!("{}{}", output.out, output.err);
         assert!(!all.is_empty());
         assert!(
             !all.contains(|letter: char| letter.is_control() && letter != '\n' && letter != '\t'),
             "{all:?}"
         );
     }
+}
+
+/// "no" in tag letters, which models read and terminals do not show.
+const TAGS: &str = "\u{e006e}\u{e006f}";
+
+fn is_invisible(text: &str) -> bool {
+    text.contains(|c: char| matches!(c, '\u{e0000}'..='\u{e01ef}' | '\u{202a}'..='\u{202e}' | '\u{200b}'))
+}
+
+fn env_with_invisible_text() -> TestEnv {
+    let script = r#"
+rules:
+  - when: {tool: any}
+    reply: [{text: "got {tool.response}"}]
+  - reply:
+      - text: "yes\U000E006E\U000E006F \u202Etxt\u200B"
+      - call: {name: write_file, args: {path: "a\U000E006E\U000E006F.txt", content: "x"}}
+"#;
+    TestEnv::scripted("", script)
+}
+
+#[test]
+fn invisible_characters_are_shown_as_escapes_in_a_pipe_and_stored_unchanged() {
+    let env = env_with_invisible_text();
+    let run = env.lango(&["run", "--session", "k", &format!("hi{TAGS}")]);
+    assert!(run.out.contains("yes<U+E006E><U+E006F> <U+202E>txt<U+200B>"), "{run:?}");
+    assert!(
+        run.err.contains("a<U+E006E><U+E006F>.txt"),
+        "the call, and the question that no one answers: {run:?}"
+    );
+    let json = env.lango(&["sessions", "show", "k", "--json"]).success();
+    let shown = env.lango(&["sessions", "show", "k"]).success();
+    let list = env.lango(&["sessions", "list"]).success();
+    for output in [&run, &json, &shown, &list] {
+        assert!(!is_invisible(&output.out) && !is_invisible(&output.err), "{output:?}");
+    }
+    let stored: Vec<serde_json::Value> =
+        json.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(stored[0]["content"]["parts"][0]["text"], format!("hi{TAGS}"));
+    assert_eq!(stored[1]["content"]["parts"][0]["text"], format!("yes{TAGS} \u{202e}txt\u{200b}"));
+}
+
+#[test]
+fn invisible_characters_are_shown_as_escapes_on_a_terminal() {
+    let env = env_with_invisible_text();
+    let mut terminal = Terminal::open(&env, &["chat"]);
+    terminal.type_line("go");
+    terminal.wait_for("yes<U+E006E><U+E006F> <U+202E>txt<U+200B>");
+    terminal.wait_for("→ write_file");
+    terminal.wait_for("a<U+E006E><U+E006F>.txt");
+    // The question.
+    terminal.wait_for("a<U+E006E><U+E006F>.txt");
+    terminal.type_keys("n");
+    terminal.wait_for("got {");
+    let screen = terminal.quit();
+    assert!(!is_invisible(&screen), "{screen:?}");
 }

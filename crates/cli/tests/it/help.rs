@@ -1,32 +1,32 @@
-//! What the program says about itself.
+//! The help texts and argument errors.
 
-use crate::common::Place;
+use crate::common::TestEnv;
 use insta::assert_snapshot;
 
-fn told(args: &[&str]) -> String {
-    let place = Place::new();
-    let said = place.lango(args);
-    assert!(!place.home().exists(), "asking leaves nothing behind");
-    said.picture()
+fn output_of(args: &[&str]) -> String {
+    let env = TestEnv::new();
+    let output = env.lango(args);
+    assert!(!env.home().exists(), "help creates no files");
+    output.snapshot()
 }
 
 #[test]
-fn help_is_short_and_begins_with_what_one_wants_to_do() {
-    assert_snapshot!(told(&["--help"]), @r#"
+fn help_lists_commands_options_and_examples() {
+    assert_snapshot!(output_of(&["--help"]), @r#"
     Runs LLM agents, and never loses or garbles a conversation
 
     Usage: lango [OPTIONS] <COMMAND>
 
     Commands:
-      chat      Talk with an agent
+      chat      Chat with an agent
       run       Send one message and print the answer
-      sessions  Look at stored conversations
-      models    List the models that can be asked
-      doctor    Say what is missing, with the fix
-      serve     Serve the agents to programs and browsers, with ADK's REST API
-      token     Give others tokens for the server, and take them back
-      tools     List the tools of an agent: where they come from, what they can do, and whether they ask
-      rules     Look at what tools may always do, and take it back
+      sessions  List, show and import sessions
+      models    List the available models
+      doctor    Check the setup and report problems with their fixes
+      serve     Serve the agents over HTTP, with ADK's REST API
+      token     Add, list and revoke access tokens for the server
+      tools     List the tools of an agent with their origin, safety, effect and approval
+      rules     List and revoke stored approval rules
 
     Options:
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
@@ -34,39 +34,38 @@ fn help_is_short_and_begins_with_what_one_wants_to_do() {
       -V, --version        Print version
 
     Examples:
-      lango chat                             talk, offline and without a key to begin with
-      lango run "what is in README.md?"      one message, one answer
-      lango run --continue "and in src?"     go on with that conversation
+      lango chat                             start a chat; works offline and without an API key
+      lango run "what is in README.md?"      send one message and print the answer
+      lango run --continue "and in src?"     continue that session
 
-    Conversations are kept in $LANGO_HOME, by default ~/.lango.
+    Sessions are stored in $LANGO_HOME, by default ~/.lango.
     [exit 0]
     "#);
 }
 
 #[test]
-fn no_arguments_is_a_request_for_help() {
-    let (with, without) = (told(&["--help"]), told(&[]));
+fn no_arguments_print_help() {
+    let (with, without) = (output_of(&["--help"]), output_of(&[]));
     assert_eq!(without.replace("[exit 2]", "[exit 0]"), with);
 }
 
 #[test]
 fn chat_has_help() {
-    assert_snapshot!(told(&["chat", "--help"]), @"
-    Talk with an agent
+    assert_snapshot!(output_of(&["chat", "--help"]), @"
+    Chat with an agent
 
     Usage: lango chat [OPTIONS]
 
     Options:
           --config <FILE>       The configuration file [default: lango.toml here, else in the data
                                 directory]
-      -s, --session <ID>        Go on with this session, or begin it under this name
-      -c, --continue            Go on with the session that was used last
+      -s, --session <ID>        Continue this session, or create it
+      -c, --continue            Continue the most recent session
       -m, --model <MODEL>       The model, as provider/model; `lango models` lists them
-          --reasoning <EFFORT>  How hard the model thinks first: off, minimal, low, medium, high, or a
-                                number of tokens
+          --reasoning <EFFORT>  Reasoning effort: off, minimal, low, medium, high, or a number of tokens
           --app <NAME>          The agent: a folder below agents/
-          --server [<URL>]      Talk to a server's agent instead, which goes on if you leave; this
-                                machine's if no address is given
+          --server [<URL>]      Chat with an agent of a server, whose runs continue if you disconnect;
+                                without URL, the server of this machine
       -h, --help                Print help
     [exit 0]
     ");
@@ -74,25 +73,23 @@ fn chat_has_help() {
 
 #[test]
 fn run_has_help() {
-    assert_snapshot!(told(&["run", "--help"]), @"
+    assert_snapshot!(output_of(&["run", "--help"]), @"
     Send one message and print the answer
 
     Usage: lango run [OPTIONS] [MESSAGE]
 
     Arguments:
-      [MESSAGE]  The message; read from standard input if it is left out or `-`
+      [MESSAGE]  The message; read from standard input if it is omitted or `-`
 
     Options:
           --config <FILE>       The configuration file [default: lango.toml here, else in the data
                                 directory]
-      -s, --session <ID>        Go on with this session, or begin it under this name
-      -c, --continue            Go on with the session that was used last
+      -s, --session <ID>        Continue this session, or create it
+      -c, --continue            Continue the most recent session
       -m, --model <MODEL>       The model, as provider/model; `lango models` lists them
-          --reasoning <EFFORT>  How hard the model thinks first: off, minimal, low, medium, high, or a
-                                number of tokens
+          --reasoning <EFFORT>  Reasoning effort: off, minimal, low, medium, high, or a number of tokens
           --app <NAME>          The agent: a folder below agents/
-      -f, --file <PATH>         A file that goes along: an image, a PDF, audio or text; any number of
-                                them
+      -f, --file <PATH>         A file to attach: an image, a PDF, audio or text; may be repeated
           --json                Print every event as one line of JSON
       -h, --help                Print help
     [exit 0]
@@ -101,35 +98,35 @@ fn run_has_help() {
 
 #[test]
 fn sessions_has_help() {
-    assert_snapshot!(told(&["sessions", "--help"]), @"
-    Look at stored conversations
+    assert_snapshot!(output_of(&["sessions", "--help"]), @"
+    List, show and import sessions
 
     Usage: lango sessions [OPTIONS] <COMMAND>
 
     Commands:
-      list    List sessions, the last used first
-      show    Show a conversation
-      import  Bring the conversations of another program along; a second time, only what is new
+      list    List sessions, most recent first
+      show    Print a session
+      import  Import the sessions of another program; a repeated import adds only new messages
 
     Options:
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
       -h, --help           Print help
     [exit 0]
     ");
-    assert_snapshot!(told(&["sessions", "list", "--help"]), @"
-    List sessions, the last used first
+    assert_snapshot!(output_of(&["sessions", "list", "--help"]), @"
+    List sessions, most recent first
 
     Usage: lango sessions list [OPTIONS]
 
     Options:
           --config <FILE>   The configuration file [default: lango.toml here, else in the data
                             directory]
-      -n, --limit <NUMBER>  How many [default: 20]
+      -n, --limit <NUMBER>  Maximum number of sessions [default: 20]
       -h, --help            Print help
     [exit 0]
     ");
-    assert_snapshot!(told(&["sessions", "show", "--help"]), @"
-    Show a conversation
+    assert_snapshot!(output_of(&["sessions", "show", "--help"]), @"
+    Print a session
 
     Usage: lango sessions show [OPTIONS] <ID>
 
@@ -137,10 +134,10 @@ fn sessions_has_help() {
       <ID>  The session's id
 
     Options:
-          --app <NAME>     The agent that the session belongs to, where two have one of that id
+          --app <NAME>     The agent of the session, if several agents have a session with this id
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
           --json           Print each event as one line of JSON
-          --as <PROVIDER>  Print the request that a provider would get if the session went on now
+          --as <PROVIDER>  Print the request that a provider would receive if the session continued now
                            [possible values: openai, responses, anthropic, gemini, ollama]
       -h, --help           Print help
     [exit 0]
@@ -149,23 +146,23 @@ fn sessions_has_help() {
 
 #[test]
 fn models_and_doctor_have_help() {
-    assert_snapshot!(told(&["models", "--help"]), @"
-    List the models that can be asked
+    assert_snapshot!(output_of(&["models", "--help"]), @"
+    List the available models
 
     Usage: lango models [OPTIONS] [PROVIDER]
 
     Arguments:
-      [PROVIDER]  Of this provider only
+      [PROVIDER]  List the models of this provider only
 
     Options:
-          --all            List all that each provider offers
+          --all            List all models of each provider
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
           --json           Print each provider as one line of JSON
       -h, --help           Print help
     [exit 0]
     ");
-    assert_snapshot!(told(&["doctor", "--help"]), @"
-    Say what is missing, with the fix
+    assert_snapshot!(output_of(&["doctor", "--help"]), @"
+    Check the setup and report problems with their fixes
 
     Usage: lango doctor [OPTIONS]
 
@@ -175,8 +172,8 @@ fn models_and_doctor_have_help() {
       -h, --help           Print help
     [exit 0]
     ");
-    assert_snapshot!(told(&["run", "--reasoning", "much", "hello"]), @"
-    error: invalid value 'much' for '--reasoning <EFFORT>': it is off, minimal, low, medium, high, or a number of tokens
+    assert_snapshot!(output_of(&["run", "--reasoning", "much", "hello"]), @"
+    error: invalid value 'much' for '--reasoning <EFFORT>': expected off, minimal, low, medium, high, or a number of tokens
 
     For more information, try '--help'.
     [exit 2]
@@ -185,24 +182,24 @@ fn models_and_doctor_have_help() {
 
 #[test]
 fn token_has_help() {
-    assert_snapshot!(told(&["token", "add", "--help"]), @"
-    Make a token and print it, this once
+    assert_snapshot!(output_of(&["token", "add", "--help"]), @"
+    Create a token and print it once
 
     Usage: lango token add [OPTIONS] <NAME>
 
     Arguments:
-      <NAME>  A name to know it by
+      <NAME>  A name for the token
 
     Options:
           --config <FILE>   The configuration file [default: lango.toml here, else in the data
                             directory]
-          --user <USER>     The user whose sessions it opens
-          --admin           Let it change what all users share, and without --user be any user
-          --expires <TIME>  How long it is good, such as 90d or 12h [default: until it is revoked]
+          --user <USER>     The user that the token authenticates
+          --admin           Grant administrator rights; without --user, the token may act as any user
+          --expires <TIME>  Lifetime of the token, such as 90d or 12h [default: until it is revoked]
       -h, --help            Print help
     [exit 0]
     ");
-    assert_snapshot!(told(&["token", "add", "laptop"]), @"
+    assert_snapshot!(output_of(&["token", "add", "laptop"]), @"
     error: the following required arguments were not provided:
       --user <USER>
 
@@ -214,14 +211,14 @@ fn token_has_help() {
 }
 
 #[test]
-fn the_version_is_one_line() {
+fn version_is_one_line() {
     let version = concat!("lango ", env!("CARGO_PKG_VERSION"), "\n[exit 0]");
-    assert_eq!(told(&["--version"]), version);
+    assert_eq!(output_of(&["--version"]), version);
 }
 
 #[test]
-fn a_slip_in_a_command_is_told_what_was_probably_meant() {
-    assert_snapshot!(told(&["chta"]), @"
+fn misspelled_arguments_get_suggestions() {
+    assert_snapshot!(output_of(&["chta"]), @"
     error: unrecognized subcommand 'chta'
 
       tip: a similar subcommand exists: 'chat'
@@ -231,7 +228,7 @@ fn a_slip_in_a_command_is_told_what_was_probably_meant() {
     For more information, try '--help'.
     [exit 2]
     ");
-    assert_snapshot!(told(&["frobnicate"]), @"
+    assert_snapshot!(output_of(&["frobnicate"]), @"
     error: unrecognized subcommand 'frobnicate'
 
     Usage: lango [OPTIONS] <COMMAND>
@@ -239,7 +236,7 @@ fn a_slip_in_a_command_is_told_what_was_probably_meant() {
     For more information, try '--help'.
     [exit 2]
     ");
-    assert_snapshot!(told(&["run", "--sesion", "k", "hello"]), @"
+    assert_snapshot!(output_of(&["run", "--sesion", "k", "hello"]), @"
     error: unexpected argument '--sesion' found
 
       tip: a similar argument exists: '--session'
@@ -249,22 +246,22 @@ fn a_slip_in_a_command_is_told_what_was_probably_meant() {
     For more information, try '--help'.
     [exit 2]
     ");
-    assert_snapshot!(told(&["sessions"]), @"
-    Look at stored conversations
+    assert_snapshot!(output_of(&["sessions"]), @"
+    List, show and import sessions
 
     Usage: lango sessions [OPTIONS] <COMMAND>
 
     Commands:
-      list    List sessions, the last used first
-      show    Show a conversation
-      import  Bring the conversations of another program along; a second time, only what is new
+      list    List sessions, most recent first
+      show    Print a session
+      import  Import the sessions of another program; a repeated import adds only new messages
 
     Options:
           --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
       -h, --help           Print help
     [exit 2]
     ");
-    assert_snapshot!(told(&["sessions", "show", "k", "--as", "opnai"]), @"
+    assert_snapshot!(output_of(&["sessions", "show", "k", "--as", "opnai"]), @"
     error: invalid value 'opnai' for '--as <PROVIDER>'
       [possible values: openai, responses, anthropic, gemini, ollama]
 
@@ -276,20 +273,20 @@ fn a_slip_in_a_command_is_told_what_was_probably_meant() {
 }
 
 #[test]
-fn a_session_without_a_name_is_refused() {
-    assert_snapshot!(told(&["run", "--session", "", "hello"]), @"
-    error: invalid value '' for '--session <ID>': a session needs a name
+fn invalid_session_ids_are_refused() {
+    assert_snapshot!(output_of(&["run", "--session", "", "hello"]), @"
+    error: invalid value '' for '--session <ID>': a session id must not be empty
 
     For more information, try '--help'.
     [exit 2]
     ");
-    assert_snapshot!(told(&["run", "--session", " k", "hello"]), @"
-    error: invalid value ' k' for '--session <ID>': a session's name has no spaces around it and no control characters
+    assert_snapshot!(output_of(&["run", "--session", " k", "hello"]), @"
+    error: invalid value ' k' for '--session <ID>': a session id must not begin or end with spaces, or contain control characters
 
     For more information, try '--help'.
     [exit 2]
     ");
-    assert_snapshot!(told(&["run", "--session", "k", "--continue", "hello"]), @"
+    assert_snapshot!(output_of(&["run", "--session", "k", "--continue", "hello"]), @"
     error: the argument '--session <ID>' cannot be used with '--continue'
 
     Usage: lango run --session <ID> <MESSAGE>
@@ -300,14 +297,14 @@ fn a_session_without_a_name_is_refused() {
 }
 
 #[test]
-fn a_number_that_is_none_is_refused() {
-    assert_snapshot!(told(&["sessions", "list", "-n", "many"]), @"
+fn invalid_list_limit_is_refused() {
+    assert_snapshot!(output_of(&["sessions", "list", "-n", "many"]), @"
     error: invalid value 'many' for '--limit <NUMBER>': invalid digit found in string
 
     For more information, try '--help'.
     [exit 2]
     ");
-    assert_snapshot!(told(&["sessions", "list", "-n", "0"]), @"
+    assert_snapshot!(output_of(&["sessions", "list", "-n", "0"]), @"
     error: invalid value '0' for '--limit <NUMBER>': 0 is not in 1..=65535
 
     For more information, try '--help'.

@@ -1,6 +1,6 @@
-//! `kill -9` at any moment of a turn: nothing acknowledged is lost, and the next message works.
+//! `kill -9` at any step of a turn: acknowledged events are stored, and the next message is answered.
 
-use crate::common::{Log, Place, said};
+use crate::common::{Log, TestEnv, text_of};
 use session::SessionKey;
 use std::{
     collections::BTreeMap,
@@ -17,10 +17,10 @@ use std::{
 };
 
 const KILLS: usize = 200;
-/// Sessions on one database, each with a process at a time.
+/// Sessions on one database, each used by one process at a time.
 const SESSIONS: u64 = 4;
 const SEED: &str = "LANGO_KILL_SEED";
-/// Far beyond what a message takes here, and less than a lease lasts: nobody waits for the lease of the dead.
+/// The time limit for the message after a kill, far longer than it takes.
 const WITHOUT_DELAY: Duration = Duration::from_secs(20);
 
 const TOOLS: &str = r#"
@@ -47,7 +47,7 @@ rules:
   - reply: [{text: 'noted: {user}'}]
 ";
 
-/// What a turn was at when it was killed.
+/// The step of the turn at which the process was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     BeforeTheMessage,
@@ -67,7 +67,7 @@ const STEPS: [Step; 6] = [
     Step::AfterTheAnswer,
 ];
 
-/// When to kill: so long after the start, or so long after so many events were told.
+/// When to kill: after a delay since the start, or since a number of acknowledged events.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     Since(Duration),
@@ -98,33 +98,33 @@ fn fraction(seed: &mut u64) -> f64 {
     f64::from(u32::try_from(next(seed) >> 32).unwrap()) / f64::from(u32::MAX)
 }
 
-/// A process in the middle of a turn.
-struct Running {
+/// A `lango run` process in the middle of a turn.
+struct RunProcess {
     child: Child,
     lines: Receiver<String>,
-    /// The ids of the events that it told of as stored.
-    told: Vec<String>,
+    /// The ids of the final events that it has printed.
+    acknowledged: Vec<String>,
 }
 
-impl Running {
-    fn start(place: &Place, session: &str, message: &str) -> Self {
-        let mut command = place.command(["run", "--json", "--session", session, message]);
+impl RunProcess {
+    fn start(env: &TestEnv, session: &str, message: &str) -> Self {
+        let mut command = env.command(["run", "--json", "--session", session, message]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = mpsc::channel();
         thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
-        Self { child, lines, told: Vec::new() }
+        Self { child, lines, acknowledged: Vec::new() }
     }
 
     fn take(&mut self, line: &str) {
-        // The last line may be cut off: then nobody was told.
+        // A truncated last line acknowledges nothing.
         let event: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
         if event["partial"] != true {
-            self.told.extend(event["id"].as_str().map(str::to_owned));
+            self.acknowledged.extend(event["id"].as_str().map(str::to_owned));
         }
     }
 
-    /// Kills it at that moment; `false` if it had ended by then.
+    /// Kills the process at `moment`. Returns `false` if it had already exited.
     fn kill(&mut self, moment: Moment) -> bool {
         let start = Instant::now();
         let mut deadline = match moment {
@@ -138,7 +138,7 @@ impl Running {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
             if let Moment::AfterEvent(count, delay) = moment
-                && self.told.len() >= count
+                && self.acknowledged.len() >= count
             {
                 deadline.get_or_insert(Instant::now() + delay);
             }
@@ -153,9 +153,9 @@ impl Running {
 }
 
 struct Trial<'a> {
-    place: &'a Place,
+    env: &'a TestEnv,
     session: String,
-    told: Vec<String>,
+    acknowledged: Vec<String>,
 }
 
 impl Trial<'_> {
@@ -164,76 +164,77 @@ impl Trial<'_> {
     }
 
     fn log(&self) -> Log {
-        Log::read(&self.place.database(), &self.key())
+        Log::read(&self.env.database(), &self.key())
     }
 
-    /// A turn that is killed, if it does not end before.
+    /// Runs a turn and kills it. Returns `None` if it ended before.
     fn killed(&mut self, message: &str, moment: Moment) -> Option<Step> {
-        let mut running = Running::start(self.place, &self.session, message);
+        let mut running = RunProcess::start(self.env, &self.session, message);
         let killed = running.kill(moment);
-        self.told.append(&mut running.told);
+        self.acknowledged.append(&mut running.acknowledged);
         killed.then(|| self.step(message))
     }
 
-    /// What the log says that the turn was at.
+    /// The step that the log shows.
     fn step(&self, message: &str) -> Step {
         let log = self.log();
-        let Some(asked) = log.events.iter().position(|event| event.is_from_user() && said(event) == message)
+        let Some(index) =
+            log.events.iter().position(|event| event.is_from_user() && text_of(event) == message)
         else {
             return Step::BeforeTheMessage;
         };
         let last = log.events.last().unwrap();
-        if asked + 1 == log.events.len() {
+        if index + 1 == log.events.len() {
             Step::AfterTheMessage
         } else if last.responses().next().is_some() {
             Step::AfterTools
         } else if last.calls().next().is_none() {
             Step::AfterTheAnswer
-        } else if last.calls().any(|call| call.name == "make") && self.is_made(message) {
+        } else if last.calls().any(|call| call.name == "make") && self.has_artifact(message) {
             Step::DuringTools
         } else {
             Step::AfterTheCall
         }
     }
 
-    /// Whether the first of the tools has done its work.
-    fn is_made(&self, name: &str) -> bool {
-        let file = rusqlite::Connection::open(self.place.database()).unwrap();
+    /// Whether the first tool has saved its artifact.
+    fn has_artifact(&self, name: &str) -> bool {
+        let file = rusqlite::Connection::open(self.env.database()).unwrap();
         let made = "SELECT COUNT(*) FROM artifacts WHERE session_id = ?1 AND name = ?2";
         file.query_row(made, (&self.session, name), |row| row.get::<_, i64>(0)).unwrap() > 0
     }
 
-    /// The next message works at once, and all that was told is there.
+    /// Checks that the next message is answered without delay and that all acknowledged events are stored.
     fn check(&mut self, message: &str) -> Duration {
         let start = Instant::now();
-        let said = self.place.lango(&["run", "--json", "--session", &self.session, message]).well();
+        let output = self.env.lango(&["run", "--json", "--session", &self.session, message]).success();
         let took = start.elapsed();
         assert!(took < WITHOUT_DELAY, "the next message took {took:?}");
-        let answers = said.json_lines();
-        self.told.extend(
+        let answers = output.json_lines();
+        self.acknowledged.extend(
             answers
                 .iter()
                 .filter(|event| event["partial"] != true)
                 .map(|event| event["id"].as_str().unwrap().to_owned()),
         );
         let log = self.log();
-        log.assert_sound();
+        log.assert_consistent();
         let stored: Vec<&str> = log.events.iter().map(|event| event.id.as_str()).collect();
-        for id in &self.told {
-            assert!(stored.contains(&id.as_str()), "{id} was told and is lost");
+        for id in &self.acknowledged {
+            assert!(stored.contains(&id.as_str()), "{id} was acknowledged and is not stored");
         }
-        let asked = log.asked();
-        let mut unique = asked.clone();
+        let messages = log.user_messages();
+        let mut unique = messages.clone();
         unique.sort();
         unique.dedup();
-        assert_eq!(unique.len(), asked.len(), "a message comes twice: {asked:?}");
-        assert_eq!(asked.last().map(String::as_str), Some(message));
-        assert_eq!(crate::common::said(log.events.last().unwrap()), format!("noted: {message}"));
+        assert_eq!(unique.len(), messages.len(), "duplicate message: {messages:?}");
+        assert_eq!(messages.last().map(String::as_str), Some(message));
+        assert_eq!(text_of(log.events.last().unwrap()), format!("noted: {message}"));
         took
     }
 }
 
-/// What all sessions came to.
+/// The statistics of all sessions.
 #[derive(Default)]
 struct Tally {
     kills: AtomicUsize,
@@ -261,8 +262,8 @@ fn seed() -> u64 {
     std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(clock)
 }
 
-fn kill_and_check(place: &Place, number: u64, mut seed: u64, turn: Duration, tally: &Tally) {
-    let mut trial = Trial { place, session: format!("s{number}"), told: Vec::new() };
+fn kill_and_check(env: &TestEnv, number: u64, mut seed: u64, turn: Duration, tally: &Tally) {
+    let mut trial = Trial { env, session: format!("s{number}"), acknowledged: Vec::new() };
     for round in 0.. {
         if tally.is_enough() {
             return;
@@ -274,17 +275,17 @@ fn kill_and_check(place: &Place, number: u64, mut seed: u64, turn: Duration, tal
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_wherever_a_turn_is_killed() {
+fn acknowledged_events_survive_kills_at_any_step_of_a_turn() {
     let (seed, start) = (seed(), Instant::now());
     println!("{SEED}={seed}");
-    let place = Place::scripted(TOOLS, RULES);
-    place.lango(&["run", "--session", "first", "work 0"]).well();
+    let env = TestEnv::scripted(TOOLS, RULES);
+    env.lango(&["run", "--session", "first", "work 0"]).success();
     let turn = start.elapsed();
     let tally = Tally::default();
     thread::scope(|scope| {
         for number in 0..SESSIONS {
-            let (place, tally) = (&place, &tally);
-            scope.spawn(move || kill_and_check(place, number, seed.wrapping_add(number << 32), turn, tally));
+            let (env, tally) = (&env, &tally);
+            scope.spawn(move || kill_and_check(env, number, seed.wrapping_add(number << 32), turn, tally));
         }
     });
     let Tally { kills, hits, slowest } = tally;

@@ -1,4 +1,4 @@
-//! The real binary, as people and programs use it. Each test has a home and a working directory of its own.
+//! Tests of the binary. Each test has its own data directory and working directory.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
     reason = "helpers of tests, which the exception for test functions does not reach"
 )]
 
+mod attacks;
 mod chat;
 mod chat_server;
 mod common;

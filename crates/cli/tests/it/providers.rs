@@ -1,6 +1,6 @@
-//! Every scenario of the fake providers in every wire format, through the binary: nothing is lost in silence, nothing hangs.
+//! Every scenario of the fake providers in every wire format, through the binary: no silent loss, no hang.
 
-use crate::common::{Place, Said, api_name, said};
+use crate::common::{CliOutput, TestEnv, api_name, text_of};
 use adk::{content::FunctionCall, event::Event};
 use bridge::model::{Notice, NoticeKind};
 use std::{
@@ -13,16 +13,17 @@ use testkit::{
     fakeprov::{Fake, SCENARIOS},
 };
 
-/// How many are run at the same time; most of them wait.
-const HANDS: usize = 8;
+/// The number of concurrent scenarios; most of them wait.
+const WORKERS: usize = 8;
 
-/// Longer than any of them takes; one that hangs would take for ever.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout, longer than any scenario takes.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What must be seen: notices, calls, and the answer or the error. `=` is as to its left.
+/// The expected notices, calls, and answer or error. `=` repeats the cell to its left.
 ///
-/// `calls` are the fake's two, whole and in order; `malformed` is a call whose arguments are not JSON, answered and not run.
-/// No error comes twice: once something was shown, nobody is asked again.
+/// `calls` are the fake's two calls, complete and in order; `malformed` is a call whose arguments are not JSON, which gets an
+/// error and is not run.
+/// A failure after the first shown text is not retried.
 const TABLE: &str = "
             | chat                                 | responses       | anthropic         | gemini                        | ollama
 ok          | calls answer                         | =               | =                 | =                             | =
@@ -77,14 +78,14 @@ fn cells(line: &str) -> Vec<&str> {
     line.split('|').map(str::trim).collect()
 }
 
-/// What the table says of a scenario.
+/// The cell of the table.
 fn expected(api: ProviderApi, scenario: &str) -> &'static str {
     let row = TABLE.lines().map(cells).find(|cells| cells[0] == scenario).unwrap();
     let column = 1 + ProviderApi::ALL.iter().position(|one| *one == api).unwrap();
     row[1..=column].iter().rfind(|cell| **cell != "=").unwrap()
 }
 
-/// Runs every scenario in a wire format, and names those that came out otherwise.
+/// Runs every scenario in a wire format, and reports those with another outcome.
 #[track_caller]
 fn check(api: ProviderApi) {
     let fake = Fake::start_blocking();
@@ -98,7 +99,7 @@ fn check(api: ProviderApi) {
         }
     };
     thread::scope(|scope| {
-        for _ in 0..HANDS {
+        for _ in 0..WORKERS {
             scope.spawn(work);
         }
     });
@@ -113,19 +114,19 @@ fn take(next: &Mutex<usize>) -> Option<&'static str> {
 }
 
 fn outcome(fake: &Fake, api: ProviderApi, scenario: &str) -> String {
-    let place = Place::with_provider(fake, api, scenario);
-    // Long enough to be shortened where the provider finds it too long.
+    let env = TestEnv::with_provider(fake, api, scenario);
+    // Long enough to be shortened after a context overflow.
     let message = format!("hello {}", "word ".repeat(600));
-    let begun = Instant::now();
-    let heard = place.keyed(&["run", "--json", "--session", "k", &message]);
-    assert!(begun.elapsed() < PATIENCE, "{scenario} hangs in {}: {heard:?}", api_name(api));
-    assert!(!heard.err.contains("panicked"), "{scenario} in {}: {heard:?}", api_name(api));
-    told(&heard)
+    let start = Instant::now();
+    let output = env.lango_with_key(&["run", "--json", "--session", "k", &message]);
+    assert!(start.elapsed() < TIMEOUT, "{scenario} hangs in {}: {output:?}", api_name(api));
+    assert!(!output.err.contains("panicked"), "{scenario} in {}: {output:?}", api_name(api));
+    summary(&output)
 }
 
-/// Notices, then what was called, then what was said; or why there is no answer.
-fn told(heard: &Said) -> String {
-    let events: Vec<Event> = heard.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+/// The notices, the calls, and the answer or error.
+fn summary(output: &CliOutput) -> String {
+    let events: Vec<Event> = output.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let notices = events.iter().filter(|event| event.is_partial()).filter_map(Notice::from_event);
     let mut words: Vec<String> = Vec::new();
     for notice in notices {
@@ -141,25 +142,27 @@ fn told(heard: &Said) -> String {
         words.extend(calls(event));
     }
     let last = finals.last().copied().cloned().unwrap_or_default();
-    words.push(match (&last.error_code, heard.code) {
+    words.push(match (&last.error_code, output.code) {
         (Some(code), Some(1)) => format!("error {code}"),
         (None, Some(0)) => answer(&last),
-        odd => format!("?? {odd:?} {heard:?}"),
+        odd => format!("?? {odd:?} {output:?}"),
     });
     words.join(" ")
 }
 
-/// The calls of an event, in short where they are those that the fake makes.
+/// The calls of an event, abbreviated if they are those of the fake.
 fn calls(event: &Event) -> Option<String> {
-    let told = |call: &FunctionCall| match call.malformed_args() {
+    let describe = |call: &FunctionCall| match call.malformed_args() {
         Some(r#"{"city": Zurich oops"#) => "malformed".to_owned(),
         Some(odd) => format!("malformed({odd})"),
         None => serde_json::to_string(&call.args).unwrap(),
     };
-    let calls: Vec<String> = event.calls().map(told).collect();
+    let calls: Vec<String> = event.calls().map(describe).collect();
     match calls.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => None,
-        [r#"{"city":"Zürich","n":1}"#, TOKYO] if said(event).len() > 4 << 20 => Some("4MB calls".to_owned()),
+        [r#"{"city":"Zürich","n":1}"#, TOKYO] if text_of(event).len() > 4 << 20 => {
+            Some("4MB calls".to_owned())
+        }
         [r#"{"city":"Zürich","n":1}"#, TOKYO] => Some("calls".to_owned()),
         ["malformed", TOKYO] => Some("malformed call".to_owned()),
         _ => Some(calls.join(" ")),
@@ -170,7 +173,7 @@ const TOKYO: &str = r#"{"city":"Tōkyō"}"#;
 
 fn answer(event: &Event) -> String {
     let ticks: Vec<String> = (1..=100).map(|tick| format!("tick {tick} ")).collect();
-    let whole = match said(event).as_str() {
+    let whole = match text_of(event).as_str() {
         "" => "nothing".to_owned(),
         "Grüß dich 🌍" => "answer".to_owned(),
         "Zürich 21°, Tōkyō 28°." => "report".to_owned(),
@@ -184,32 +187,32 @@ fn answer(event: &Event) -> String {
 }
 
 #[test]
-fn chat_completions() {
+fn chat_completions_scenarios_have_the_expected_outcomes() {
     check(ProviderApi::OpenAi);
 }
 
 #[test]
-fn responses() {
+fn responses_scenarios_have_the_expected_outcomes() {
     check(ProviderApi::Responses);
 }
 
 #[test]
-fn anthropic() {
+fn anthropic_scenarios_have_the_expected_outcomes() {
     check(ProviderApi::Anthropic);
 }
 
 #[test]
-fn gemini() {
+fn gemini_scenarios_have_the_expected_outcomes() {
     check(ProviderApi::Gemini);
 }
 
 #[test]
-fn ollama() {
+fn ollama_scenarios_have_the_expected_outcomes() {
     check(ProviderApi::Ollama);
 }
 
 #[test]
-fn the_table_has_every_scenario() {
+fn table_has_every_scenario() {
     let rows: Vec<&str> =
         TABLE.lines().filter(|line| !line.is_empty()).skip(1).map(|line| cells(line)[0]).collect();
     assert_eq!(rows, SCENARIOS);

@@ -1,7 +1,7 @@
-//! The commands of README.md, run as they are written there. Building and installing with cargo takes minutes: CI runs
-//! `cargo xtask check`, and of `cargo run` only the arguments of the program are run here.
+//! The commands of README.md, run as written. Building and installing with cargo takes minutes: CI runs `cargo xtask check`, and
+//! of `cargo run` only the arguments are run here.
 
-use crate::common::{CANARY, LANGO, Place, Running, Said};
+use crate::common::{AuthServer, CANARY, CliOutput, LANGO, TestEnv};
 use std::{ffi::OsString, os::unix::fs::symlink, process::Command};
 use testkit::fakeprov::Fake;
 
@@ -31,8 +31,8 @@ fn commands(block: &str) -> Vec<&str> {
 }
 
 /// A shell that finds the binary under test as `lango`.
-fn shell(place: &Place, script: &str, environment: &[(&str, &str)]) -> Said {
-    let bin = place.home().with_file_name("bin");
+fn shell(env: &TestEnv, script: &str, environment: &[(&str, &str)]) -> CliOutput {
+    let bin = env.home().with_file_name("bin");
     if !bin.exists() {
         std::fs::create_dir_all(&bin).unwrap();
         symlink(LANGO, bin.join("lango")).unwrap();
@@ -41,13 +41,13 @@ fn shell(place: &Place, script: &str, environment: &[(&str, &str)]) -> Said {
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
-    command.args(["-ec", script]).current_dir(place.here()).env_clear().envs(place.variables());
+    command.args(["-ec", script]).current_dir(env.workdir()).env_clear().envs(env.variables());
     command.env("PATH", path).envs(environment.iter().copied());
-    place.said(command.stdin(std::process::Stdio::null()))
+    env.run(command.stdin(std::process::Stdio::null()))
 }
 
 #[test]
-fn the_tests_of_this_file_know_every_command() {
+fn every_readme_command_is_covered() {
     let all = README.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap_or_default());
     let all: Vec<&str> = all.flat_map(commands).collect();
     assert_eq!(
@@ -71,23 +71,23 @@ fn the_tests_of_this_file_know_every_command() {
 }
 
 #[test]
-fn the_first_command_begins_a_conversation_with_the_demo_model() {
+fn first_readme_command_starts_a_chat_with_the_demo_model() {
     let block = blocks("Two commands").concat();
     let (_, args) = commands(&block)[0].split_once(" -- ").unwrap();
-    let place = Place::new();
-    let said = place.fed(&[args], b"what is 15% of 240?\n").well();
-    assert!(said.out.contains("36"), "{said:?}");
+    let env = TestEnv::new();
+    let output = env.lango_with_stdin(&[args], b"what is 15% of 240?\n").success();
+    assert!(output.out.contains("36"), "{output:?}");
 }
 
 #[test]
-fn doctor_works_on_a_fresh_machine() {
+fn readme_doctor_command_works_without_configuration() {
     let block = blocks("Install").concat();
-    let said = shell(&Place::new(), commands(&block)[1], &[]);
-    assert!(said.out.contains("demo") && !said.err.contains("panicked"), "{said:?}");
+    let output = shell(&TestEnv::new(), commands(&block)[1], &[]);
+    assert!(output.out.contains("demo") && !output.err.contains("panicked"), "{output:?}");
 }
 
 #[test]
-fn a_key_in_the_environment_selects_its_provider() {
+fn readme_key_in_the_environment_selects_its_provider() {
     let fake = Fake::start_blocking();
     let block = blocks("With a real model").concat();
     let (exported, rest) = block.split_once('\n').unwrap();
@@ -99,40 +99,41 @@ fn a_key_in_the_environment_selects_its_provider() {
         ("ANTHROPIC_API_KEY", CANARY),
         ("ANTHROPIC_BASE_URL", url.as_str()),
     ];
-    let place = Place::new();
-    place.file("README.md", "a file\n");
+    let env = TestEnv::new();
+    env.file("README.md", "a file\n");
     let commands = commands(rest);
     assert_eq!(commands.len(), 4);
-    // A chat whose input ends at once says nothing and ends well.
+    // A chat without input prints nothing and succeeds.
     for (command, requests) in commands.into_iter().zip([0, 1, 2, 3]) {
-        let said = shell(&place, command, &environment).well();
-        assert_eq!(fake.requests().len(), requests, "{command}: {said:?}");
-        assert_eq!(said.out.is_empty(), requests == 0, "{command}: {said:?}");
+        let output = shell(&env, command, &environment).success();
+        assert_eq!(fake.requests().len(), requests, "{command}: {output:?}");
+        assert_eq!(output.out.is_empty(), requests == 0, "{command}: {output:?}");
     }
 }
 
 #[test]
-fn an_empty_folder_becomes_an_agent_with_a_tool_of_its_own() {
-    let place = Place::new();
-    let said = shell(&place, &blocks("An agent of your own, with a tool of your own").concat(), &[]).well();
-    assert!(said.out.contains("weather"), "{said:?}");
-    assert!(said.err.contains("→ weather") && said.err.contains("\"sky\":\"clear\""), "{said:?}");
+fn readme_commands_create_an_agent_with_its_own_tool() {
+    let env = TestEnv::new();
+    let output =
+        shell(&env, &blocks("An agent of your own, with a tool of your own").concat(), &[]).success();
+    assert!(output.out.contains("weather"), "{output:?}");
+    assert!(output.err.contains("→ weather") && output.err.contains("\"sky\":\"clear\""), "{output:?}");
 }
 
 #[test]
-fn a_server_gives_tokens_and_talks_to_the_terminal() {
+fn readme_server_commands_work_together() {
     let block = blocks("As a server").concat();
     let commands = commands(&block);
     let [serve, token, chat] = commands[..] else { panic!("{commands:?}") };
-    let place = Place::new();
+    let env = TestEnv::new();
     assert_eq!(serve, "lango serve");
-    let server = Running::start(&place, &[]);
-    let said = shell(&place, token, &[]).well();
-    assert!(!said.out.trim().is_empty(), "the token: {said:?}");
-    // The address is the default one; tests have a port of their own.
+    let server = AuthServer::start(&env, &[]);
+    let output = shell(&env, token, &[]).success();
+    assert!(!output.out.trim().is_empty(), "the token: {output:?}");
+    // The README uses the default address; the test adds that of its server.
     let args: Vec<String> = chat.split(' ').skip(1).map(str::to_owned).collect();
     let args: Vec<String> = args.into_iter().chain([format!("http://{}", server.address)]).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let said = place.fed(&args, b"what is 15% of 240?\n").well();
-    assert!(said.out.contains("36"), "{said:?}");
+    let output = env.lango_with_stdin(&args, b"what is 15% of 240?\n").success();
+    assert!(output.out.contains("36"), "{output:?}");
 }

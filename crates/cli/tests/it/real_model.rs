@@ -1,7 +1,7 @@
-//! A real language model behind a real server, llama.cpp's, in three wire formats. What it says is its own affair: these tests
-//! look at structure, ids, reasons and counts. `cargo xtask check` installs it and says where.
+//! A real language model behind llama.cpp's server, in three wire formats. Its text varies, so these tests check structure, ids,
+//! finish reasons and counts. `cargo xtask check` installs it and sets `LANGO_TEST_LLAMA`.
 
-use crate::common::{Log, Place, fixtures, said};
+use crate::common::{Log, TestEnv, fixtures, text_of};
 use adk::event::Event;
 use session::SessionKey;
 use std::{
@@ -14,27 +14,27 @@ use std::{
 
 const WIRES: [&str; 3] = ["chat", "responses", "anthropic"];
 
-/// The server, while it is needed.
+/// The model server. Dropping it kills the process.
 struct Llama {
     process: Child,
     port: u16,
 }
 
 impl Llama {
-    /// `None` where it is not installed. In CI it has to be.
+    /// Returns `None` if the model is not installed. In CI it must be.
     fn start() -> Option<Self> {
-        let Some(place) = env::var_os("LANGO_TEST_LLAMA") else {
+        let Some(dir) = env::var_os("LANGO_TEST_LLAMA") else {
             assert!(
                 env::var_os("CI").is_none(),
                 "`cargo xtask check` installs the model and sets LANGO_TEST_LLAMA"
             );
             return None;
         };
-        let place = Path::new(&place);
+        let dir = Path::new(&dir);
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut process = Command::new(place.join("venv/bin/python"))
+        let mut process = Command::new(dir.join("venv/bin/python"))
             .arg(fixtures().join("peers/llama_server.py"))
-            .arg(place.join("model.gguf"))
+            .arg(dir.join("model.gguf"))
             .arg(port.to_string())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -48,17 +48,17 @@ impl Llama {
         Some(Self { process, port })
     }
 
-    /// A machine with one provider for each wire format, all of them this server.
-    fn place(&self) -> Place {
-        let place = Place::new();
+    /// An environment with one provider for each wire format, all on this server.
+    fn test_env(&self) -> TestEnv {
+        let env = TestEnv::new();
         let provider = |api: &str| {
             let url = format!("http://127.0.0.1:{}", self.port);
             format!("[providers.{api}]\napi = \"{api}\"\nbase_url = \"{url}/v1\"\nkey = \"none\"\n")
         };
         let stub = "[stubs.get_weather]\ndescription = \"The weather in a city\"\nresponse = { sky = \"clear\" }\n\
                     parameters = { type = \"object\", properties = { city = { type = \"string\" } }, required = [\"city\"] }\n";
-        place.file("lango.toml", format!("app = \"weather\"\n{}{stub}", WIRES.map(provider).concat()));
-        place
+        env.file("lango.toml", format!("app = \"weather\"\n{}{stub}", WIRES.map(provider).concat()));
+        env
     }
 }
 
@@ -69,22 +69,22 @@ impl Drop for Llama {
     }
 }
 
-/// The agent as it is for the next message.
-fn agent(place: &Place, more: &str) {
+/// Writes the agent's file for the next message.
+fn agent(env: &TestEnv, more: &str) {
     let agent = format!(
         "name: weather\ninstruction: Answer in one short sentence.\ngenerate_content_config:\n  max_output_tokens: 48\n  temperature: 0\n{more}"
     );
-    place.file("agents/weather/root_agent.yaml", agent);
+    env.file("agents/weather/root_agent.yaml", agent);
 }
 
 const SILENT: &str = "tools: []\n";
 const FORCED: &str = "  tool_config: {function_calling_config: {mode: ANY}}\ntools: [{name: get_weather}]\n";
 
-fn log(place: &Place) -> Log {
-    Log::read(&place.database(), &SessionKey::new("weather", "user", "s"))
+fn log(env: &TestEnv) -> Log {
+    Log::read(&env.database(), &SessionKey::new("weather", "user", "s"))
 }
 
-/// What every answer of a model has.
+/// Checks that the event has usage and a finish reason.
 #[track_caller]
 fn assert_counted(event: &Event, wire: &str) {
     let usage = event.usage_metadata.as_ref().unwrap_or_else(|| panic!("{wire}: no usage in {event:?}"));
@@ -100,40 +100,40 @@ fn last_answer(log: &Log) -> &Event {
 }
 
 #[test]
-fn a_real_model_talks_calls_a_tool_and_goes_on_in_every_wire_format() {
+fn real_model_answers_and_calls_tools_in_every_wire_format() {
     let Some(llama) = Llama::start() else { return };
     for (turn, wire) in WIRES.into_iter().enumerate() {
-        let place = llama.place();
+        let env = llama.test_env();
         let model = format!("{wire}/smollm2");
-        let run = |message: &str| place.lango(&["run", "--session", "s", "--model", &model, message]);
+        let run = |message: &str| env.lango(&["run", "--session", "s", "--model", &model, message]);
 
-        agent(&place, SILENT);
+        agent(&env, SILENT);
         let streamed =
-            place.lango(&["run", "--json", "--session", "s", "--model", &model, "Say hello."]).well();
+            env.lango(&["run", "--json", "--session", "s", "--model", &model, "Say hello."]).success();
         let partials = streamed.out.lines().filter(|line| line.contains("\"partial\":true")).count();
         assert!(partials > 1, "{wire}: streamed in {partials} pieces");
-        assert_counted(last_answer(&log(&place)), wire);
+        assert_counted(last_answer(&log(&env)), wire);
 
-        agent(&place, FORCED);
+        agent(&env, FORCED);
         let limited = ["run", "--session", "s", "--model", &model, "What is the weather in Paris?"];
-        let ended = place.said(place.command(limited).env("LANGO_LIMITS_MODEL_CALLS", "1")).badly();
+        let ended = env.run(env.command(limited).env("LANGO_LIMITS_MODEL_CALLS", "1")).failure();
         assert!(ended.err.contains("limit of 1 model calls reached"), "{wire}: {}", ended.err);
-        let stored = log(&place);
-        stored.assert_sound();
+        let stored = log(&env);
+        stored.assert_consistent();
         let call = stored.events.iter().find(|event| event.calls().next().is_some()).unwrap();
         assert_eq!(call.calls().next().unwrap().name, "get_weather", "{wire}");
         assert_counted(call, wire);
 
-        // The same session goes on in the next wire format, without the tool.
-        agent(&place, SILENT);
+        // The session continues in the next wire format, without the tool.
+        agent(&env, SILENT);
         let next = format!("{}/smollm2", WIRES[(turn + 1) % WIRES.len()]);
-        place.lango(&["run", "--session", "s", "--model", &next, "So how is it?"]).well();
-        run("Thank you.").well();
-        let stored = log(&place);
-        stored.assert_sound();
+        env.lango(&["run", "--session", "s", "--model", &next, "So how is it?"]).success();
+        run("Thank you.").success();
+        let stored = log(&env);
+        stored.assert_consistent();
         let answer = last_answer(&stored);
-        assert!(!said(answer).trim().is_empty(), "{wire}");
+        assert!(!text_of(answer).trim().is_empty(), "{wire}");
         assert_counted(answer, wire);
-        assert_eq!(stored.asked().len(), 4, "{wire}");
+        assert_eq!(stored.user_messages().len(), 4, "{wire}");
     }
 }

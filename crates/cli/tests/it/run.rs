@@ -1,65 +1,65 @@
-//! `lango run`: one message, one answer.
+//! `lango run`: messages, sessions, output and models.
 
-use crate::common::{Place, fixtures};
+use crate::common::{TestEnv, fixtures};
 use adk::event::Event;
 
 #[test]
-fn a_fresh_machine_answers_with_a_real_tool_call() {
-    let place = Place::new();
-    let said = place.lango(&["run", "what is 15% of 240?"]).well();
-    assert!(said.out.contains("36"), "{said:?}");
-    assert!(said.err.contains("→ calculate") && said.err.contains("← calculate"), "{said:?}");
+fn run_without_configuration_calls_a_tool() {
+    let env = TestEnv::new();
+    let output = env.lango(&["run", "what is 15% of 240?"]).success();
+    assert!(output.out.contains("36"), "{output:?}");
+    assert!(output.err.contains("→ calculate") && output.err.contains("← calculate"), "{output:?}");
 }
 
 #[test]
-fn the_files_of_the_working_directory_can_be_read() {
-    let place = Place::new();
-    place.file("notes.txt", "the key is under the mat\n");
-    let said = place.lango(&["run", "what is in notes.txt?"]).well();
-    assert!(said.out.contains("the key is under the mat"), "{said:?}");
-    assert!(said.err.contains("→ read_file"), "{said:?}");
+fn run_reads_files_of_the_working_directory() {
+    let env = TestEnv::new();
+    env.file("notes.txt", "the key is under the mat\n");
+    let output = env.lango(&["run", "what is in notes.txt?"]).success();
+    assert!(output.out.contains("the key is under the mat"), "{output:?}");
+    assert!(output.err.contains("→ read_file"), "{output:?}");
 }
 
 #[test]
-fn a_session_goes_on_and_knows_what_was_said() {
-    let place = Place::new();
-    place.lango(&["run", "--session", "k", "what is 15% of 240?"]).well();
-    let said = place.lango(&["run", "--session", "k", "and twice that?"]).well();
-    assert!(said.out.contains("72"), "{said:?}");
+fn session_option_continues_with_the_history() {
+    let env = TestEnv::new();
+    env.lango(&["run", "--session", "k", "what is 15% of 240?"]).success();
+    let output = env.lango(&["run", "--session", "k", "and twice that?"]).success();
+    assert!(output.out.contains("72"), "{output:?}");
 }
 
 #[test]
-fn another_session_knows_nothing_of_it() {
-    let place = Place::new();
-    place.lango(&["run", "--session", "k", "what is 15% of 240?"]).well();
-    let said = place.lango(&["run", "--session", "other", "and twice that?"]).well();
-    assert!(!said.out.contains("72"), "{said:?}");
+fn sessions_do_not_share_history() {
+    let env = TestEnv::new();
+    env.lango(&["run", "--session", "k", "what is 15% of 240?"]).success();
+    let output = env.lango(&["run", "--session", "other", "and twice that?"]).success();
+    assert!(!output.out.contains("72"), "{output:?}");
 }
 
 #[test]
-fn continue_takes_the_session_that_was_used_last() {
-    let place = Place::new();
-    place.lango(&["run", "what is 15% of 240?"]).well();
-    place.lango(&["run", "--session", "k", "what is 100 + 1?"]).well();
-    let said = place.lango(&["run", "--continue", "and twice that?"]).well();
-    assert!(said.out.contains("202"), "{said:?}");
-    assert!(said.err.contains("--session k "), "{said:?}");
+fn continue_uses_the_most_recent_session() {
+    let env = TestEnv::new();
+    env.lango(&["run", "what is 15% of 240?"]).success();
+    env.lango(&["run", "--session", "k", "what is 100 + 1?"]).success();
+    let output = env.lango(&["run", "--continue", "and twice that?"]).success();
+    assert!(output.out.contains("202"), "{output:?}");
+    assert!(output.err.contains("--session k "), "{output:?}");
 }
 
 #[test]
-fn only_the_answer_is_on_standard_output() {
-    let said = Place::canned().lango(&["run", "texttool"]).well();
-    insta::assert_snapshot!(said.out, @r#"
+fn run_prints_only_the_answer_to_stdout() {
+    let output = TestEnv::canned().lango(&["run", "texttool"]).success();
+    insta::assert_snapshot!(output.out, @r#"
     Let me check.
     Tool get_weather said: {"city":"Oslo","report":"sunny, 21C","status":"ok"}
     "#);
 }
 
 #[test]
-fn json_prints_events_of_adk_one_a_line() {
-    let said = Place::canned().lango(&["run", "--json", "tool"]).well();
-    assert_eq!(said.err, "");
-    let events: Vec<Event> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+fn run_json_prints_one_adk_event_per_line() {
+    let output = TestEnv::canned().lango(&["run", "--json", "tool"]).success();
+    assert_eq!(output.err, "");
+    let events: Vec<Event> = output.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let finals: Vec<&Event> = events.iter().filter(|event| !event.is_partial()).collect();
     let kinds: Vec<&str> = finals.iter().map(|event| kind(event)).collect();
     assert_eq!(kinds, ["call", "response", "text"]);
@@ -77,37 +77,37 @@ fn kind(event: &Event) -> &'static str {
 }
 
 #[test]
-fn the_message_can_come_from_standard_input() {
-    let place = Place::canned();
+fn message_is_read_from_stdin() {
+    let env = TestEnv::canned();
     for args in [&["run"][..], &["run", "-"]] {
-        let said = place.fed(args, "good morning\n".as_bytes()).well();
-        assert!(said.out.starts_with("Hello from canned model. You said: good morning"), "{said:?}");
+        let output = env.lango_with_stdin(args, "good morning\n".as_bytes()).success();
+        assert!(output.out.starts_with("Hello from canned model. You said: good morning"), "{output:?}");
     }
 }
 
 #[test]
-fn the_model_of_the_command_line_wins() {
-    let place = Place::canned();
-    place.file("other.yaml", "rules: [{reply: [{text: I am another.}]}]");
-    let said = place.lango(&["run", "--model", "scripted/other.yaml", "tool"]).well();
-    assert_eq!(said.out, "I am another.\n");
+fn model_option_overrides_the_configuration() {
+    let env = TestEnv::canned();
+    env.file("other.yaml", "rules: [{reply: [{text: I am another.}]}]");
+    let output = env.lango(&["run", "--model", "scripted/other.yaml", "tool"]).success();
+    assert_eq!(output.out, "I am another.\n");
 }
 
-/// What the agent that ADK's transcripts were recorded with says to its words, each in a session of its own.
+/// The output of the canned agent for each of `words`, each in its own session.
 fn canned(words: &[&str]) -> String {
     let config = fixtures().join("canned/lango.toml");
-    let place = Place::new();
-    let told = |word: &&str| {
-        let said = place.lango(&["run", "--config", config.to_str().unwrap(), "--session", word, word]);
-        let said =
-            said.picture().replace(&format!("(lango run --session {word} \"…\" goes on from here)\n"), "");
-        format!("{word}\n{said}")
+    let env = TestEnv::new();
+    let run = |word: &&str| {
+        let output = env.lango(&["run", "--config", config.to_str().unwrap(), "--session", word, word]);
+        let output =
+            output.snapshot().replace(&format!("(to continue: lango run --session {word} \"…\")\n"), "");
+        format!("{word}\n{output}")
     };
-    words.iter().map(told).collect::<Vec<_>>().join("\n\n")
+    words.iter().map(run).collect::<Vec<_>>().join("\n\n")
 }
 
 #[test]
-fn the_canned_agent_calls_its_tools() {
+fn canned_agent_calls_its_tools() {
     insta::assert_snapshot!(canned(&["hello", "tool", "parallel", "state", "artifact", "long", "toolerror"]), @r#"
     hello
     Hello from canned model. You said: hello
@@ -154,12 +154,12 @@ fn the_canned_agent_calls_its_tools() {
 }
 
 #[test]
-fn the_canned_agent_answers_to_its_other_words() {
+fn canned_agent_errors_and_confirmations_are_printed() {
     insta::assert_snapshot!(canned(&["unknowntool", "think", "errcode", "raise", "confirm"]), @r#"
     unknowntool
-    Tool no_such_tool said: {"error":"there is no tool named no_such_tool; the tools are: get_weather, set_state, make_artifact, danger, slow_job, bad_tool"}
+    Tool no_such_tool said: {"error":"there is no tool named no_such_tool; the tools are: transfer_to_agent, get_weather, set_state, make_artifact, danger, slow_job, bad_tool"}
     → no_such_tool {"x":1}
-    ← no_such_tool {"error":"there is no tool named no_such_tool; the tools are: get_weather, set_state, make_artifact, danger, slow_job, bad_tool"}
+    ← no_such_tool {"error":"there is no tool named no_such_tool; the tools are: transfer_to_agent, get_weather, set_state, make_artifact, danger, slow_job, bad_to…
     [exit 0]
 
     think
@@ -183,30 +183,30 @@ fn the_canned_agent_answers_to_its_other_words() {
 }
 
 #[test]
-fn a_transfer_sticks() {
-    let place = Place::canned();
-    let authors = |said: &crate::common::Said| -> Vec<String> {
-        let events = said.json_lines();
+fn agent_transfer_persists_for_the_session() {
+    let env = TestEnv::canned();
+    let authors = |output: &crate::common::CliOutput| -> Vec<String> {
+        let events = output.json_lines();
         events.iter().map(|event| event["author"].as_str().unwrap().to_owned()).collect()
     };
-    let first = place.lango(&["run", "--json", "--session", "k", "transfer"]).well();
+    let first = env.lango(&["run", "--json", "--session", "k", "transfer"]).success();
     assert_eq!(authors(&first).last().unwrap(), "helper");
-    let second = place.lango(&["run", "--json", "--session", "k", "hello"]).well();
+    let second = env.lango(&["run", "--json", "--session", "k", "hello"]).success();
     assert!(authors(&second).iter().all(|author| author == "helper"), "{second:?}");
 }
 
 #[test]
-fn a_refusal_is_no_answer() {
-    let place = Place::canned();
+fn model_error_code_fails_the_command() {
+    let env = TestEnv::canned();
     for args in [&["run", "errcode"][..], &["run", "--json", "errcode"]] {
-        assert_eq!(place.lango(args).badly().err, "lango: quota exceeded (canned)\n");
+        assert_eq!(env.lango(args).failure().err, "lango: quota exceeded (canned)\n");
     }
 }
 
 #[test]
-fn a_failed_answer_is_told_and_the_session_goes_on() {
-    let place = Place::canned();
-    let said = place.lango(&["run", "--session", "k", "raise"]).badly();
-    assert_eq!(said.err, "lango: canned model failure\n");
-    place.lango(&["run", "--session", "k", "hello"]).well();
+fn model_failure_is_reported_and_the_session_remains_usable() {
+    let env = TestEnv::canned();
+    let output = env.lango(&["run", "--session", "k", "raise"]).failure();
+    assert_eq!(output.err, "lango: canned model failure\n");
+    env.lango(&["run", "--session", "k", "hello"]).success();
 }

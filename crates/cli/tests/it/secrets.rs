@@ -1,17 +1,17 @@
-//! A key is sent to its provider and seen nowhere else, whatever goes wrong.
+//! An API key is sent to its provider and appears nowhere else.
 
-use crate::common::{CANARY, Place, REST, Said, api_name, provider};
+use crate::common::{CANARY, CliOutput, REST, TestEnv, api_name, provider};
 use std::{fs, path::Path};
 use testkit::{ProviderApi, fakeprov::Fake};
 
-/// No byte of the key in what was said, and none in what was stored.
+/// Checks that the key is in no output and in no file.
 #[track_caller]
-fn assert_hidden(place: &Place, said: &Said, when: &str) {
-    assert!(!said.out.contains(CANARY) && !said.err.contains(CANARY), "{when}: {said:?}");
-    for file in files(&place.home()) {
+fn assert_hidden(env: &TestEnv, output: &CliOutput, when: &str) {
+    assert!(!output.out.contains(CANARY) && !output.err.contains(CANARY), "{when}: {output:?}");
+    for file in files(&env.home()) {
         let bytes = fs::read(&file).unwrap();
         let found = bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes());
-        assert!(!found, "{when}: it stands in {}", file.display());
+        assert!(!found, "{when}: the key is in {}", file.display());
     }
 }
 
@@ -21,19 +21,19 @@ fn files(dir: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn a_key_is_in_no_output_and_no_file_whatever_the_server_does() {
+fn api_key_appears_in_no_output_and_no_file() {
     let fake = Fake::start_blocking();
     for api in ProviderApi::ALL {
         for scenario in ["two", "auth401", "echokey", "echokey200", "html", "redirect", "bad400"] {
-            let place = Place::with_provider(&fake, api, scenario);
+            let env = TestEnv::with_provider(&fake, api, scenario);
             for args in
                 [&["run", "--session", "k", "hello"][..], &["run", "--json", "--session", "k", "hello"]]
             {
-                let said = place.keyed(args);
-                assert_hidden(&place, &said, &format!("{scenario} in {}: {args:?}", api_name(api)));
+                let output = env.lango_with_key(args);
+                assert_hidden(&env, &output, &format!("{scenario} in {}: {args:?}", api_name(api)));
             }
-            let said = place.keyed(&["sessions", "show", "k", "--json"]);
-            assert_hidden(&place, &said, &format!("{scenario} in {}, stored", api_name(api)));
+            let output = env.lango_with_key(&["sessions", "show", "k", "--json"]);
+            assert_hidden(&env, &output, &format!("{scenario} in {}, stored", api_name(api)));
         }
     }
     let sent = fake
@@ -43,21 +43,21 @@ fn a_key_is_in_no_output_and_no_file_whatever_the_server_does() {
         .count();
     assert!(sent > 70, "the key was sent: {sent}");
     let elsewhere = fake.requests().into_iter().filter(|request| request.path.contains(CANARY));
-    assert_eq!(elsewhere.count(), 0, "the key is in no address");
+    assert_eq!(elsewhere.count(), 0, "the key is in no URL");
 }
 
 #[test]
-fn a_key_does_not_follow_a_redirect() {
+fn redirects_are_not_followed_with_an_api_key() {
     let fake = Fake::start_blocking();
     for api in ProviderApi::ALL {
-        Place::with_provider(&fake, api, "redirect").keyed(&["run", "hello"]).badly();
+        TestEnv::with_provider(&fake, api, "redirect").lango_with_key(&["run", "hello"]).failure();
     }
     let followed = fake.requests().into_iter().filter(|request| !request.path.contains("/s/redirect"));
     assert_eq!(followed.count(), 0);
 }
 
 #[test]
-fn a_wrong_address_shows_no_key_either() {
+fn errors_about_base_urls_contain_no_api_key() {
     let fake = Fake::start_blocking();
     let here = fake.url("ok");
     for url in [
@@ -69,41 +69,41 @@ fn a_wrong_address_shows_no_key_either() {
         format!("http://{CANARY} is no host"),
         format!("http://[{CANARY}"),
     ] {
-        let place = Place::new();
+        let env = TestEnv::new();
         let toml = format!(
             "model = \"fake/model-x\"\n[providers.fake]\nbase_url = \"{url}\"\nkey = \"{CANARY}\"\n{REST}"
         );
-        place.file("lango.toml", toml);
+        env.file("lango.toml", toml);
         for args in
             [&["run", "--session", "k", "hello"][..], &["run", "--json", "hello"], &["models"], &["doctor"]]
         {
-            let said = place.keyed(args);
-            assert!(!said.err.contains("panicked"), "{said:?}");
-            assert_hidden(&place, &said, &format!("{url}: {args:?}"));
+            let output = env.lango_with_key(args);
+            assert!(!output.err.contains("panicked"), "{output:?}");
+            assert_hidden(&env, &output, &format!("{url}: {args:?}"));
         }
     }
 }
 
 #[test]
-fn what_a_server_echoes_to_a_list_of_models_is_hidden_too() {
+fn api_key_echoed_by_a_model_list_is_masked() {
     let fake = Fake::start_blocking();
     for api in ProviderApi::ALL {
-        let place = Place::with_provider(&fake, api, "echokey");
+        let env = TestEnv::with_provider(&fake, api, "echokey");
         for args in [&["models"][..], &["models", "--json"], &["doctor"], &["doctor", "--json"]] {
-            let said = place.keyed(args);
-            assert_hidden(&place, &said, &format!("{args:?} in {}", api_name(api)));
+            let output = env.lango_with_key(args);
+            assert_hidden(&env, &output, &format!("{args:?} in {}", api_name(api)));
         }
     }
 }
 
 #[test]
-fn a_header_is_as_secret_as_a_key() {
+fn provider_header_value_is_masked() {
     let fake = Fake::start_blocking();
-    let place = Place::new();
+    let env = TestEnv::new();
     let headers = "headers = { \"X-Team\" = \"${CANARY}\" }\n";
     let provider =
         provider("fake", &fake, ProviderApi::OpenAi, "echokey").replace("key =", &format!("{headers}key ="));
-    place.file("lango.toml", format!("model = \"fake/model-x\"\n{provider}{REST}"));
-    assert_hidden(&place, &place.keyed(&["run", "hello"]).badly(), "a header");
+    env.file("lango.toml", format!("model = \"fake/model-x\"\n{provider}{REST}"));
+    assert_hidden(&env, &env.lango_with_key(&["run", "hello"]).failure(), "a header");
     assert_eq!(fake.requests()[0].header("x-team"), Some(CANARY));
 }

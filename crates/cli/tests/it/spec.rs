@@ -1,12 +1,12 @@
-//! The scenarios of the specification that begin with a configuration.
+//! The scenarios of the specification about configuration.
 
-use crate::common::Place;
+use crate::common::TestEnv;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-fn request(place: &Place, session: &str) -> Value {
-    let said = place.lango(&["sessions", "show", session, "--as", "openai"]).well();
-    serde_json::from_str(&said.out).unwrap()
+fn request(env: &TestEnv, session: &str) -> Value {
+    let output = env.lango(&["sessions", "show", session, "--as", "openai"]).success();
+    serde_json::from_str(&output.out).unwrap()
 }
 
 fn tools(request: &Value) -> Vec<&str> {
@@ -15,11 +15,11 @@ fn tools(request: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn spec_a1_without_a_configuration_there_is_an_agent_with_the_demo_model_and_the_built_in_tools() {
-    let place = Place::new();
-    let said = place.lango(&["run", "--session", "k", "hello"]).well();
-    assert!(said.out.contains("demo"), "{said:?}");
-    let request = request(&place, "k");
+fn spec_a1_default_agent_has_the_demo_model_and_the_built_in_tools() {
+    let env = TestEnv::new();
+    let output = env.lango(&["run", "--session", "k", "hello"]).success();
+    assert!(output.out.contains("demo"), "{output:?}");
+    let request = request(&env, "k");
     let names = tools(&request).join(" ");
     assert_eq!(
         names,
@@ -29,27 +29,27 @@ fn spec_a1_without_a_configuration_there_is_an_agent_with_the_demo_model_and_the
 }
 
 #[test]
-fn spec_a1_the_agent_has_the_model_and_the_tools_that_the_configuration_selects() {
-    let place = Place::scripted("[stubs.lamp]\ndescription = \"Switches the lamp.\"\n", RULES);
-    place.file(
+fn spec_a1_configured_agent_has_its_model_and_tools() {
+    let env = TestEnv::scripted("[stubs.lamp]\ndescription = \"Switches the lamp.\"\n", RULES);
+    env.file(
         "agents/butler/root_agent.yaml",
         "name: butler\ninstruction: You serve.\ntools: [{name: lamp}, {name: now}]\n",
     );
-    let said = place.lango(&["run", "--session", "k", "light"]).well();
-    assert_eq!(said.out, "As you wish.\n");
-    let request = request(&place, "k");
+    let output = env.lango(&["run", "--session", "k", "light"]).success();
+    assert_eq!(output.out, "As you wish.\n");
+    let request = request(&env, "k");
     assert_eq!(tools(&request), ["lamp", "now"]);
     assert_eq!(request["messages"][0]["content"], "You serve.");
 }
 
 #[test]
-fn spec_g1_a_correction_is_shown_as_ours_and_not_as_the_users() {
-    let place = Place::scripted("", LOST);
-    place.file("agents/home/root_agent.yaml", "name: butler\nsub_agents: [{config_path: maid.yaml}]\n");
-    place.file("agents/home/maid.yaml", "name: maid\n");
-    let said = place.lango(&["run", "--session", "k", "go"]).well();
-    assert!(said.out.ends_with("Hello.\n"), "{said:?}");
-    assert_snapshot!(place.lango(&["sessions", "show", "k"]).well().out, @r#"
+fn spec_g1_correction_is_shown_with_the_author_lango() {
+    let env = TestEnv::scripted("", LOST);
+    env.file("agents/home/root_agent.yaml", "name: butler\nsub_agents: [{config_path: maid.yaml}]\n");
+    env.file("agents/home/maid.yaml", "name: maid\n");
+    let output = env.lango(&["run", "--session", "k", "go"]).success();
+    assert!(output.out.ends_with("Hello.\n"), "{output:?}");
+    assert_snapshot!(env.lango(&["sessions", "show", "k"]).success().out, @r#"
       user  go
     butler  One moment.
     butler  → transfer_to_agent {"agent_name":"ghost"}
@@ -76,49 +76,49 @@ rules:
 ";
 
 /// Twenty exchanges of about sixty tokens.
-fn long_conversation() -> Place {
-    let place = Place::scripted("", RULES);
+fn long_conversation() -> TestEnv {
+    let env = TestEnv::scripted("", RULES);
     let lines: Vec<String> =
         (1..=20).map(|n| format!("message {n} {}", "word ".repeat(40).trim_end())).collect();
-    place.fed(&["chat", "--session", "k"], lines.join("\n").as_bytes()).well();
-    place
+    env.lango_with_stdin(&["chat", "--session", "k"], lines.join("\n").as_bytes()).success();
+    env
 }
 
-fn said(request: &Value) -> String {
+fn messages(request: &Value) -> String {
     request["messages"].to_string()
 }
 
 #[test]
-fn spec_f6_the_file_sets_the_budget() {
-    let place = long_conversation();
-    assert!(said(&request(&place, "k")).contains("message 1 word"));
-    place.file("lango.toml", "model = \"scripted/script.yaml\"\nmaxMessageTokenBudget = 400\n");
-    let small = said(&request(&place, "k"));
+fn spec_f6_file_sets_the_budget() {
+    let env = long_conversation();
+    assert!(messages(&request(&env, "k")).contains("message 1 word"));
+    env.file("lango.toml", "model = \"scripted/script.yaml\"\nmaxMessageTokenBudget = 400\n");
+    let small = messages(&request(&env, "k"));
     assert!(!small.contains("message 1 word") && small.contains("message 20 word"), "{small}");
 }
 
 #[test]
-fn spec_f6_the_environment_sets_the_budget_over_the_file() {
-    let place = long_conversation();
-    place.file("lango.toml", "model = \"scripted/script.yaml\"\nmaxMessageTokenBudget = 400\n");
-    let mut command = place.command(["sessions", "show", "k", "--as", "openai"]);
-    let large = place.said(command.env("LANGO_MAX_MESSAGE_TOKEN_BUDGET", "32000")).well();
+fn spec_f6_environment_budget_overrides_the_file() {
+    let env = long_conversation();
+    env.file("lango.toml", "model = \"scripted/script.yaml\"\nmaxMessageTokenBudget = 400\n");
+    let mut command = env.command(["sessions", "show", "k", "--as", "openai"]);
+    let large = env.run(command.env("LANGO_MAX_MESSAGE_TOKEN_BUDGET", "32000")).success();
     assert!(large.out.contains("message 1 word"), "{large:?}");
 }
 
 #[test]
-fn spec_f6_a_budget_that_holds_nothing_is_refused() {
-    let place = Place::new();
-    place.file("lango.toml", "maxMessageTokenBudget = 255\n");
-    insta::assert_snapshot!(place.lango(&["run", "hello"]).badly().picture(), @r"
+fn spec_f6_budget_below_the_minimum_is_refused() {
+    let env = TestEnv::new();
+    env.file("lango.toml", "maxMessageTokenBudget = 255\n");
+    insta::assert_snapshot!(env.lango(&["run", "hello"]).failure().snapshot(), @r"
     lango: lango.toml: maxMessageTokenBudget is 255; it must be at least 256, or 0 for 32000
     [exit 1]
     ");
-    let mut command = place.command(["run", "hello"]);
-    let said = place.said(command.env("LANGO_MAX_MESSAGE_TOKEN_BUDGET", "5")).badly();
-    insta::assert_snapshot!(said.picture(), @r"
+    let mut command = env.command(["run", "hello"]);
+    let output = env.run(command.env("LANGO_MAX_MESSAGE_TOKEN_BUDGET", "5")).failure();
+    insta::assert_snapshot!(output.snapshot(), @r"
     lango: LANGO_MAX_MESSAGE_TOKEN_BUDGET: maxMessageTokenBudget is 5; it must be at least 256, or 0 for 32000
     [exit 1]
     ");
-    assert!(!place.home().exists());
+    assert!(!env.home().exists());
 }

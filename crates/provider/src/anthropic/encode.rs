@@ -170,7 +170,7 @@ fn user_blocks(wired: &WireMessage<'_>) -> Vec<Value> {
         MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     }));
     blocks.extend(
-        wired.orphans.iter().map(|result| encoding::text_block(encoding::orphan_result_text(result))),
+        wired.unmatched.iter().map(|result| encoding::text_block(encoding::unmatched_result_text(result))),
     );
     if blocks.is_empty() && wired.message.role == Role::User {
         blocks.push(encoding::text_block(encoding::EMPTY_MESSAGE));

@@ -189,7 +189,9 @@ fn user_parts(wired: &WireMessage<'_>) -> Vec<Value> {
             MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
         })
         .collect();
-    parts.extend(wired.orphans.iter().map(|result| json!({"text": encoding::orphan_result_text(result)})));
+    parts.extend(
+        wired.unmatched.iter().map(|result| json!({"text": encoding::unmatched_result_text(result)})),
+    );
     if parts.is_empty() && wired.message.role == Role::User {
         parts.push(json!({"text": encoding::EMPTY_MESSAGE}));
     }

@@ -1,4 +1,6 @@
-//! Values that are sent to a server and never printed.
+//! Values that are sent to a server and never printed. They are masked (redacted) in error messages, because servers echo them.
+//!
+//! To mask secrets in the output of tools, see `tools::mask`.
 
 use crate::{Error, truncate::truncate_chars};
 use std::fmt;

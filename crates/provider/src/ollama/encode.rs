@@ -115,7 +115,7 @@ fn text_message(role: &str, wired: &WireMessage<'_>) -> Option<Value> {
             MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => {}
         }
     }
-    texts.extend(wired.orphans.iter().map(|result| encoding::orphan_result_text(result).into()));
+    texts.extend(wired.unmatched.iter().map(|result| encoding::unmatched_result_text(result).into()));
     texts.retain(|text| !text.is_empty());
     let images = (!images.is_empty()).then(|| images.into());
     (!texts.is_empty() || images.is_some()).then(|| {

@@ -251,7 +251,7 @@ fn tool_messages(wired: &WireMessage<'_>) -> Vec<Value> {
 fn user_content(wired: &WireMessage<'_>) -> Option<Value> {
     let mut blocks: Vec<Value> = wired.message.parts.iter().filter_map(content_block).collect();
     blocks.extend(
-        wired.orphans.iter().map(|result| encoding::text_block(encoding::orphan_result_text(result))),
+        wired.unmatched.iter().map(|result| encoding::text_block(encoding::unmatched_result_text(result))),
     );
     match blocks.as_slice() {
         [] => None,

@@ -20,8 +20,14 @@ fn endpoint(api: WireApi, base_url: &str) -> ProviderEndpoint {
     ProviderEndpoint { key: Some(SecretString::new(KEY)), ..ProviderEndpoint::new("fake", api, base_url) }
 }
 
+/// The events of the answer, without the request.
+async fn answer(remote: &RemoteProvider, request: ModelRequest) -> Vec<StreamEvent> {
+    let events = remote.stream(request);
+    events.filter(|event| std::future::ready(!matches!(event, StreamEvent::Sent(_)))).collect().await
+}
+
 async fn call(endpoint: ProviderEndpoint, request: ModelRequest) -> Vec<StreamEvent> {
-    RemoteProvider::new(endpoint).stream(request).collect().await
+    answer(&RemoteProvider::new(endpoint), request).await
 }
 
 async fn error_of(endpoint: ProviderEndpoint) -> String {
@@ -139,10 +145,10 @@ async fn unsupported_option_is_warned_about_once() {
         options: GenerationOptions { seed: Some(7), ..GenerationOptions::default() },
         ..request()
     };
-    let first: Vec<StreamEvent> = remote.stream(request.clone()).collect().await;
+    let first = answer(&remote, request.clone()).await;
     let [StreamEvent::Warning(warning), StreamEvent::Error(_)] = &first[..] else { panic!("{first:?}") };
     assert_eq!(warning, "fake does not support `seed` for this model; the option is ignored");
-    let second: Vec<StreamEvent> = remote.stream(request).collect().await;
+    let second = answer(&remote, request).await;
     assert!(matches!(&second[..], [StreamEvent::Error(_)]), "{second:?}");
 }
 
@@ -238,4 +244,15 @@ async fn discover_returns_servers_that_list_models() {
 async fn serve_after_a_probe(actions: Vec<ServerAction>) -> u16 {
     let server = serve(vec![vec![], actions]).await;
     server.url.rsplit(':').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn stream_begins_with_the_body_that_is_sent() {
+    let server = serve(vec![vec![stream_head(), chunk("data: {\"error\": \"x\"}\n\n")]]).await;
+    let remote = RemoteProvider::new(endpoint(WireApi::Chat, &server.url));
+    let events: Vec<StreamEvent> = remote.stream(request()).collect().await;
+    let Some(StreamEvent::Sent(body)) = events.first() else { panic!("{events:?}") };
+    assert_eq!(Some(body), remote.encode(&request()).as_ref());
+    let received = server.requests.await.unwrap().remove(0);
+    assert!(received.ends_with(std::str::from_utf8(body).unwrap()), "{received}");
 }

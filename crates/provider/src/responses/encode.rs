@@ -211,7 +211,7 @@ fn content_blocks(wired: &WireMessage<'_>) -> Vec<Value> {
         MessagePart::Thought { .. } | MessagePart::Call(_) | MessagePart::Result(_) => None,
     });
     blocks
-        .chain(wired.orphans.iter().map(|result| input_text(&encoding::orphan_result_text(result))))
+        .chain(wired.unmatched.iter().map(|result| input_text(&encoding::unmatched_result_text(result))))
         .collect()
 }
 

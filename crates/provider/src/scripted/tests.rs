@@ -64,6 +64,7 @@ fn line(event: StreamEvent) -> String {
                 .to_owned()
         }
         StreamEvent::Usage(usage) => format!("usage {}/{}", usage.input, usage.output),
+        StreamEvent::Sent(body) => format!("sent {} bytes", body.len()),
         StreamEvent::Warning(text) => format!("warning {text}"),
         StreamEvent::Done(done) => {
             format!("done {:?} {:?}", done.finish, done.model_version.unwrap_or_default())

@@ -28,7 +28,7 @@ fn request() -> ModelRequest {
 /// The events on one line. Neighbours of one kind are merged; `with_content` includes what they hold.
 fn shape(events: &[StreamEvent], with_content: bool) -> String {
     let mut parts: Vec<(&str, String)> = Vec::new();
-    for event in events {
+    for event in events.iter().filter(|event| !matches!(event, StreamEvent::Sent(_))) {
         let (kind, content) = describe(event);
         match parts.last_mut() {
             Some((last, all)) if *last == kind && kind != "call" => *all += &content,
@@ -55,6 +55,7 @@ fn describe(event: &StreamEvent) -> (&'static str, String) {
         StreamEvent::Usage(usage) => {
             ("usage", format!("{}/{}/{}/{}", usage.input, usage.cached, usage.output, usage.reasoning))
         }
+        StreamEvent::Sent(_) => ("sent", String::new()),
         StreamEvent::Warning(text) => ("warning", text.clone()),
         StreamEvent::Done(done) => match &done.finish {
             FinishReason::Stop => ("", "done".to_owned()),

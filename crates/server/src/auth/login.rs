@@ -29,6 +29,9 @@ pub(crate) async fn enter(
 ) -> Result<Response, ApiError> {
     let Some(authenticator) = access.authenticator() else { return Ok(redirect_to_page(&mount, None)) };
     let code = query.text("code").unwrap_or_default();
+    if origin.is_cross_site {
+        return Ok(confirm_page(&code));
+    }
     let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the login cannot be stored");
     let Some(value) = authenticator.redeem_login_code(&code).map_err(failed)? else {
         let content_type = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
@@ -36,6 +39,23 @@ pub(crate) async fn enter(
     };
     let cookie = cookie::set_cookie(access.cookie(), value.reveal(), mount.root(), origin.https);
     Ok(redirect_to_page(&mount, Some(&cookie)))
+}
+
+/// A page that asks before it redeems the code: another site may open the link, but not log its visitor in.
+fn confirm_page(code: &str) -> Response {
+    let code: String =
+        code.chars().filter(|one| one.is_ascii_alphanumeric() || "-_".contains(*one)).collect();
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><title>Log in</title><form method=\"get\">\
+         <input type=\"hidden\" name=\"code\" value=\"{code}\"><button>Log in</button></form>\n"
+    );
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        NO_STORE,
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; form-action 'self'; frame-ancestors 'none'"),
+    ];
+    (headers, page).into_response()
 }
 
 /// Creates a login link. Only for an administrator of all users.

@@ -1,9 +1,10 @@
 //! The one-time codes of login links.
 
 use super::secret::{TokenDigest, TokenSecret};
+use lock::LockExt;
 use std::{
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -38,7 +39,7 @@ impl LoginCodes {
     }
 
     fn valid_codes(&self) -> MutexGuard<'_, Vec<(TokenDigest, Instant)>> {
-        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut codes = self.0.locked();
         let now = Instant::now();
         codes.retain(|(_, expires)| *expires > now);
         codes

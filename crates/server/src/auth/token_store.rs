@@ -5,11 +5,12 @@ use super::{
     secret::{TokenDigest, TokenSecret},
 };
 use crate::principal::Principal;
+use lock::LockExt;
 use serde::{Deserialize, Serialize};
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// A stored token: everything but its secret. Times are Unix timestamps.
@@ -122,7 +123,7 @@ impl TokenStore {
 
     fn load(&self) -> io::Result<Arc<Vec<TokenRecord>>> {
         let revision = private_file::revision(&self.path)?;
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.locked();
         if cache.revision != revision {
             *cache = CachedTokens { tokens: Arc::new(read(&self.path)?.tokens), revision };
         }

@@ -48,9 +48,10 @@ pub(crate) async fn list(
 
 pub(crate) async fn info(
     State(server): State<ServerState>,
+    caller: Principal,
     PathParams(AppPath { app }): PathParams<AppPath>,
 ) -> Result<Response, ApiError> {
-    let app = server.app(&app)?;
+    let app = server.app(&caller, &app)?;
     let mut agents = Map::new();
     let tools = AgentTools::list(&app).await;
     describe_agents((&app, &tools), app.agent.tree().root(), &mut agents);

@@ -1,6 +1,6 @@
 //! Artifacts: the versioned files of a session.
 
-use super::{Json, null_response};
+use super::{Json, json_response, null_response, run::require_session};
 use crate::{
     error::ApiError,
     input::{QueryParams, RequestBody, bodies::SaveArtifactBody},
@@ -34,6 +34,9 @@ pub(crate) async fn save(
         return Err(ApiError::bad_request("Artifact must have either inline_data or text content."));
     }
     let key = path.key();
+    server.require_app(&key.app_name)?;
+    // Unlike ADK: a file without its session would be in no list and in no quota, and nothing would delete it.
+    require_session(&server, &key).await?;
     let metadata = custom_metadata.unwrap_or_default();
     let number = server.archive.save_file(&key, &name, &artifact, &metadata).await?;
     let saved = server.archive.file(&key, &name, Some(number)).await?;
@@ -41,12 +44,23 @@ pub(crate) async fn save(
     Ok(Json(version_json(&key, &name, &version)).into_response())
 }
 
-/// Names are keys and never become file paths. Parent traversal is refused all the same, as in ADK.
+const MAX_NAME_BYTES: usize = 1024;
+
+/// Names are keys and never become file paths. Parent traversal is refused all the same, as in ADK. The prefix `user:` is not
+/// part of the name.
 fn check_name(name: &str) -> Result<(), ApiError> {
-    if name.is_empty() {
+    let path = name.strip_prefix("user:").unwrap_or(name);
+    if path.is_empty() {
         return Err(ApiError::bad_request("Artifact filename must not be empty."));
     }
-    if name.split(['/', '\\']).any(|segment| segment == "..") {
+    if name.len() > MAX_NAME_BYTES {
+        let detail = format!("Artifact filename must not be longer than {MAX_NAME_BYTES} bytes.");
+        return Err(ApiError::bad_request(detail));
+    }
+    if name.contains(char::is_control) {
+        return Err(ApiError::bad_request("Artifact filename must not contain control characters."));
+    }
+    if path.split(['/', '\\']).any(|segment| segment == "..") {
         let detail = format!("Artifact filename '{name}' must not contain parent traversal.");
         return Err(ApiError::bad_request(detail));
     }
@@ -114,9 +128,13 @@ async fn get_file(
     name: &str,
     version: Option<u64>,
 ) -> Result<Response, ApiError> {
-    let found = server.archive.file(key, name, version).await?;
-    let (part, _) = found.ok_or_else(artifact_not_found)?;
-    Ok(Json(part).into_response())
+    let load = || async {
+        let found = server.archive.file(key, name, version).await?;
+        let (part, _) = found.ok_or_else(artifact_not_found)?;
+        Ok::<_, ApiError>((serde_json::to_vec(&part)?, ()))
+    };
+    let (body, ()) = server.response_budget.load(&key.user_id, load).await?;
+    Ok(json_response(body))
 }
 
 /// A version number, or `None` for `latest`.

@@ -22,7 +22,7 @@ use std::{
 /// The route of the page.
 const PAGE: &str = "/dev-ui/";
 
-/// Locates the directory of the page on the first request for it.
+/// Locates the directory of the page when it is first needed.
 pub(crate) struct DevUi {
     locate: Box<dyn Fn() -> Option<PathBuf> + Send + Sync>,
     directory: OnceLock<Option<PathBuf>>,
@@ -35,6 +35,10 @@ impl DevUi {
 
     fn directory(&self) -> Option<&Path> {
         self.directory.get_or_init(|| (self.locate)()).as_deref()
+    }
+
+    pub(crate) fn is_installed(&self) -> bool {
+        self.directory().is_some_and(|directory| directory.join("index.html").is_file())
     }
 
     /// Reads a file of the page and names its content type. No name reaches a file outside the directory.

@@ -9,7 +9,7 @@ use crate::{
     input::{QueryParams, RequestBody},
     path_params::{PathParams, RunPath, SessionPath},
     principal::Principal,
-    sse::{self, ArtifactSplit},
+    sse::{self, SseFraming},
     state::ServerState,
 };
 use adk::session::SessionKey;
@@ -90,7 +90,7 @@ pub(crate) async fn events(
         return Ok(run::with_run_id(StatusCode::NO_CONTENT.into_response(), &id));
     }
     let reader = server.runs.reader(&key, &id, after.unwrap_or_default()).await?.ok_or_else(run_not_found)?;
-    Ok(run::with_run_id(sse::stream_events(reader, ArtifactSplit::Keep, &server), &id))
+    Ok(run::with_run_id(sse::stream_events(reader, SseFraming::WithCursor, &server), &id))
 }
 
 fn parse_cursor(headers: &HeaderMap, query: &QueryParams) -> Result<Option<Cursor>, ApiError> {

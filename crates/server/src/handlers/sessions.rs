@@ -1,6 +1,7 @@
-//! Sessions: create, read, list, change the state, delete.
+//! Sessions: create, read, list, change the state, delete. The sessions of an app that was removed can be read, listed and
+//! deleted.
 
-use super::{json_response, null_response};
+use super::null_response;
 use crate::{
     error::ApiError,
     input::{
@@ -9,7 +10,7 @@ use crate::{
     },
     path_params::{PathParams, SessionPath, UserPath},
     principal::Principal,
-    session_json,
+    session_json::{self, OpenedSession},
     state::ServerState,
 };
 use adk::{
@@ -63,8 +64,9 @@ async fn store_session(
     key: &SessionKey,
     (state, events): (Map<String, Value>, &[Event]),
 ) -> Result<Response, ApiError> {
+    server.require_app(&key.app_name)?;
     let state = caller.writable_delta(state, &Map::new())?;
-    let head = server.archive.create(key, &state, events).await?;
+    let head = server.archive.create(key, &state, events, server.session_quota).await?;
     session_response(server, head).await
 }
 
@@ -106,12 +108,12 @@ pub(crate) async fn get(
 ) -> Result<Response, ApiError> {
     let key = path.key();
     let (after, limit, last) = (query.number("after")?, query.number("limit")?, query.number("last")?);
-    let head = load_head(&server, &key).await?;
-    let after = after.or(last.map(|last| head.last_seq.saturating_sub(last))).unwrap_or(0);
+    let budget = &server.response_budget;
+    let head = OpenedSession::load(budget, &key.user_id, || load_head(&server, &key)).await?;
+    let after = after.or(last.map(|last| head.last_seq().saturating_sub(last))).unwrap_or(0);
     let pages = server.archive.events(&key, &root_agent(&server, &key), after);
-    let Some(limit) = limit else { return session_json::session_response(head, pages).await };
-    let (body, next) = session_json::session_page(&head, pages, limit.min(MAX_LIMIT)).await?;
-    let mut response = json_response(body);
+    let Some(limit) = limit else { return session_json::session_response(head, pages, budget).await };
+    let (mut response, next) = session_json::session_page(head, pages, limit.min(MAX_LIMIT), budget).await?;
     if let Some(next) = next {
         response.headers_mut().insert(NEXT_AFTER, HeaderValue::from(next));
     }
@@ -130,7 +132,10 @@ async fn load_head(server: &ServerState, key: &SessionKey) -> Result<SessionSumm
 
 async fn session_response(server: &ServerState, head: SessionSummary) -> Result<Response, ApiError> {
     let pages = server.archive.events(&head.key, &root_agent(server, &head.key), 0);
-    session_json::session_response(head, pages).await
+    let budget = &server.response_budget;
+    let load = || std::future::ready(Ok(head.clone()));
+    let opened = OpenedSession::load(budget, &head.key.user_id, load).await?;
+    session_json::session_response(opened, pages, budget).await
 }
 
 /// The sessions of a user without their events, in the order of their last change.
@@ -138,7 +143,8 @@ pub(crate) async fn list(
     State(server): State<ServerState>,
     PathParams(path): PathParams<UserPath>,
 ) -> Result<Response, ApiError> {
-    session_json::list_response(server.archive.list(&path.app, &path.user).await?).await
+    let heads = server.archive.list(&path.app, &path.user).await?;
+    session_json::list_response(heads, &path.user, &server.response_budget).await
 }
 
 pub(crate) async fn patch(
@@ -150,6 +156,7 @@ pub(crate) async fn patch(
     let PatchSessionBody { state_delta } = body.required()?;
     let key = path.key();
     let head = load_head(&server, &key).await?;
+    server.require_app(&key.app_name)?;
     let delta = caller.writable_delta(state_delta, &head.state)?;
     if server.runs.is_running(&key) {
         return Err(ApiError::conflict(format!(
@@ -173,7 +180,8 @@ pub(crate) async fn delete(
     let key = path.key();
     server.runs.cancel_all(&key).await;
     server.archive.delete(&key).await?;
-    if let Ok(app) = server.app(&key.app_name) {
+    server.telemetry.forget(&key);
+    if let Ok(app) = server.apps.find(&key.app_name) {
         app.agent.sessions().evict(&key);
     }
     Ok(null_response())
@@ -186,6 +194,8 @@ pub(crate) async fn add_to_memory(
     body: RequestBody,
 ) -> Result<Response, ApiError> {
     let PatchMemoryBody { session_id } = body.required()?;
-    load_head(&server, &SessionKey::new(path.app, path.user, session_id)).await?;
+    let key = SessionKey::new(path.app, path.user, session_id);
+    load_head(&server, &key).await?;
+    server.require_app(&key.app_name)?;
     Ok(null_response())
 }

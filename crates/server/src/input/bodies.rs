@@ -25,6 +25,7 @@ pub(crate) struct RunBody {
     pub(crate) streaming: bool,
     pub(crate) state_delta: Option<JsonMap>,
     pub(crate) function_call_event_id: Option<String>,
+    pub(crate) invocation_id: Option<String>,
     pub(crate) custom_metadata: Option<JsonMap>,
 }
 
@@ -57,6 +58,7 @@ pub(crate) struct SessionRunBody {
     #[serde(default)]
     pub(crate) streaming: bool,
     pub(crate) state_delta: Option<JsonMap>,
+    pub(crate) invocation_id: Option<String>,
     pub(crate) custom_metadata: Option<JsonMap>,
 }
 
@@ -70,6 +72,7 @@ pub(crate) static SESSION_RUN: ObjectShape = ObjectShape {
         FieldShape::optional("newMessage", Shape::Object(&CONTENT)),
         FieldShape::defaulted("streaming", Shape::Flag),
         FieldShape::optional("stateDelta", Shape::Dict),
+        FieldShape::optional("invocationId", Shape::Text),
         FieldShape::optional("customMetadata", Shape::Dict),
     ],
     closed: false,

@@ -5,7 +5,7 @@ use super::{
     validation_error::{ValidationError, json_syntax_error},
     validator::Validator,
 };
-use crate::error::ApiError;
+use crate::{connection::paced_body::SlowBody, error::ApiError};
 use axum::{
     body::Bytes,
     extract::{FromRequest, Request},
@@ -16,11 +16,7 @@ use serde::{
     de::{DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer, MapAccess, Visitor},
 };
 use serde_json::{Map, Value};
-use std::{time::Duration, vec};
-use tokio::time::timeout;
-
-/// How long a client may take to send a body.
-const BODY_TIMEOUT: Duration = Duration::from_mins(2);
+use std::vec;
 
 /// A request body: the table that validates it and the struct that holds it.
 pub(crate) trait BodyType: DeserializeOwned {
@@ -36,10 +32,11 @@ impl<S: Send + Sync> FromRequest<S> for RequestBody {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let is_json = is_json(request.headers());
-        let received = timeout(BODY_TIMEOUT, Bytes::from_request(request, state)).await;
-        let too_slow = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "no complete body within two minutes");
-        let bytes = received.map_err(|_| too_slow())?.map_err(|rejection| {
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
             let status = rejection.status();
+            if SlowBody::is_cause_of(&rejection) {
+                return ApiError::new(StatusCode::REQUEST_TIMEOUT, SlowBody.to_string());
+            }
             let detail = if status == StatusCode::PAYLOAD_TOO_LARGE {
                 "the body exceeds the size limit"
             } else {
@@ -142,19 +139,5 @@ impl<'de> MapAccess<'de> for BodyFields<'_> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
         let value = self.value.take().ok_or_else(|| Self::Error::custom("a value without its key"))?;
         seed.deserialize(value)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use axum::{body::Body, response::IntoResponse};
-    use futures::stream;
-
-    #[tokio::test(start_paused = true)]
-    async fn an_incomplete_body_times_out() {
-        let never = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
-        let error = RequestBody::from_request(Request::new(never), &()).await.unwrap_err();
-        assert_eq!(error.into_response().status(), StatusCode::REQUEST_TIMEOUT);
     }
 }

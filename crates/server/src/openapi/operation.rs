@@ -54,6 +54,15 @@ pub(super) fn delete(path: &'static str, summary: &'static str) -> ApiOperation 
     ApiOperation::new("delete", path, summary)
 }
 
+/// An operation that always answers 501.
+pub(super) fn unsupported_operation(
+    method: &'static str,
+    path: &'static str,
+    reason: &'static str,
+) -> ApiOperation {
+    ApiOperation::new(method, path, reason).error(501, "Always.")
+}
+
 impl ApiOperation {
     fn new(method: &'static str, path: &'static str, summary: &'static str) -> Self {
         Self {

@@ -1,10 +1,13 @@
 //! Every operation, in the order of the route tables.
 
-use super::operation::{ApiOperation, ResponseContent, delete, get, list_of, patch, post, schema_ref};
+use super::operation::{
+    ApiOperation, ResponseContent, delete, get, list_of, patch, post, schema_ref, unsupported_operation,
+};
+use crate::routes::UNSUPPORTED;
 use serde_json::{Value, json};
 
 /// Tags with their descriptions, in the order of the page.
-pub(super) const TAGS: [(&str, &str); 7] = [
+pub(super) const TAGS: [(&str, &str); 8] = [
     ("server", "The server itself."),
     ("apps", "The agents that the server runs."),
     ("sessions", "Conversations: their state and events."),
@@ -12,6 +15,7 @@ pub(super) const TAGS: [(&str, &str); 7] = [
     ("messages", "Messages, as ADK's clients send them."),
     ("runs", "Runs by id. They continue without a client, and their events can be read again."),
     ("page", "ADK's web page and its backend."),
+    ("unsupported", "ADK's operations that this server does not have. They answer 501."),
 ];
 
 const FILE: &str = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{name}";
@@ -25,7 +29,7 @@ const READ_ONLY_STATE: &str =
     "A state key that only agents and administrators may write; or Host or Origin not allowed.";
 
 pub(super) fn all() -> Vec<ApiOperation> {
-    let sections = [server(), apps(), sessions(), artifacts(), messages(), runs(), page()];
+    let sections = [server(), apps(), sessions(), artifacts(), messages(), runs(), page(), unsupported()];
     let tagged = |((tag, _), operations): ((&'static str, _), Vec<ApiOperation>)| {
         operations.into_iter().map(move |operation| operation.tag(tag))
     };
@@ -39,15 +43,19 @@ fn number() -> Value {
 fn server() -> Vec<ApiOperation> {
     vec![
         get("/health", "Liveness of the process").public().ok(schema_ref("Status")),
-        get("/readyz", "Readiness: whether sessions can be read and written")
-            .public()
-            .ok(schema_ref("Status"))
-            .error(503, "The store failed or accepts no writes; the body names the reason."),
-        get("/metrics", "Metrics in Prometheus' text format").response(
-            200,
-            "Metrics.",
-            ResponseContent::Text("text/plain"),
+        get(
+            "/readyz",
+            "Readiness: whether sessions can be read and written, and which apps cannot be loaded",
+        )
+        .public()
+        .ok(schema_ref("Readiness"))
+        .error(
+            503,
+            "The store failed or accepts no writes, or no app can be loaded; `kind` names the reason.",
         ),
+        get("/metrics", "Metrics in Prometheus' text format, for administrators")
+            .response(200, "Metrics.", ResponseContent::Text("text/plain"))
+            .error(403, "The caller is not an administrator; or Host or Origin not allowed."),
         get("/version", "The version of ADK whose API this is").ok(schema_ref("Version")),
         get("/whoami", "The principal of the token").ok(schema_ref("Whoami")),
         get("/openapi.json", "This description").public().ok(json!({"type": "object"})),
@@ -91,6 +99,7 @@ fn sessions() -> Vec<ApiOperation> {
             .ok(schema_ref("Session"))
             .error(400, "Initial events or options that are not supported, or a body that cannot be read.")
             .error(403, READ_ONLY_STATE)
+            .error(404, UNKNOWN_APP)
             .error(409, "A session with this id exists."),
         get("/apps/{app}/users/{user}/sessions/{session}", "A session with its events")
             .query("after", number(), "Only events after this position.")
@@ -104,6 +113,7 @@ fn sessions() -> Vec<ApiOperation> {
         .optional_body(json!({"type": ["object", "null"]}))
         .ok(schema_ref("Session"))
         .error(403, READ_ONLY_STATE)
+        .error(404, UNKNOWN_APP)
         .error(409, "A session with this id exists."),
         patch(
             "/apps/{app}/users/{user}/sessions/{session}",
@@ -154,19 +164,25 @@ fn artifacts() -> Vec<ApiOperation> {
     ]
 }
 
-const IDEMPOTENCY: (&str, &str) =
-    ("Idempotency-Key", "A repeated request with the same key returns the first run.");
+const IDEMPOTENCY: (&str, &str) = (
+    "Idempotency-Key",
+    "A repeated request with the same key returns the first run. At most 256 characters.",
+);
 const RUN_ID: (&str, &str) = ("X-Run-Id", "The id of the run.");
+const INVALID_MESSAGE: &str = "No app is named, the message has a function call, the invocation id is invalid or belongs to an \
+                               earlier run, or the body cannot be read.";
+const UNKNOWN_APP: &str = "The app does not exist, or the session is another user's.";
 const CONFLICT: &str = "The run was cancelled; or the message answers no open question.";
 
 fn messages() -> Vec<ApiOperation> {
-    let streams = "A stream of events that ends with the run.";
+    let streams = "A stream of events that ends with the run, each a block of one `data:` line without an id. To continue after a \
+                   lost connection, read the events of the run in `X-Run-Id`.";
     let message = |operation: ApiOperation| {
         operation
             .request_header(IDEMPOTENCY.0, IDEMPOTENCY.1)
             .body(schema_ref("RunRequest"))
             .response_header(RUN_ID.0, RUN_ID.1)
-            .error(400, "No app is named, or the body cannot be read.")
+            .error(400, INVALID_MESSAGE)
             .error(403, READ_ONLY_STATE)
             .error(404, "The app does not exist, or the user has no such session.")
     };
@@ -180,8 +196,6 @@ fn messages() -> Vec<ApiOperation> {
             streams,
             ResponseContent::Events,
         ),
-        get("/run_live", "ADK's WebSocket for live audio, which this server does not support")
-            .error(501, "Always."),
     ]
 }
 
@@ -198,7 +212,9 @@ fn runs() -> Vec<ApiOperation> {
         .body(schema_ref("RunHereRequest"))
         .response_header(RUN_ID.0, RUN_ID.1)
         .response(202, "The run has started or is queued.", ResponseContent::Json(schema_ref("Run")))
-        .error(403, READ_ONLY_STATE),
+        .error(400, INVALID_MESSAGE)
+        .error(403, READ_ONLY_STATE)
+        .error(409, CONFLICT),
         get("/apps/{app}/users/{user}/sessions/{session}/runs/{run}", "The status of a run")
             .ok(schema_ref("Run")),
         get(
@@ -259,14 +275,24 @@ fn page() -> Vec<ApiOperation> {
             .ok(list_of(&schema_ref("Span"))),
         get("/dev/apps/{app}/eval_sets", no_evaluation).ok(empty()),
         get("/dev/apps/{app}/eval-sets", no_evaluation).ok(no_ids("evalSetIds")),
+        get("/dev/apps/{app}/eval_sets/{set}/evals", no_evaluation).error(400, "Always."),
+        get("/dev/apps/{app}/eval_sets/{set}/evals/{case}", no_evaluation).error(404, "Always."),
+        get("/dev/apps/{app}/eval-sets/{set}/eval-cases/{case}", no_evaluation).error(404, "Always."),
         get("/dev/apps/{app}/eval_results", no_evaluation).ok(empty()),
         get("/dev/apps/{app}/eval-results", no_evaluation).ok(no_ids("evalResultIds")),
+        get("/dev/apps/{app}/eval_results/{result}", no_evaluation).error(404, "Always."),
+        get("/dev/apps/{app}/eval-results/{result}", no_evaluation).error(404, "Always."),
         get("/dev/apps/{app}/metrics-info", no_evaluation).error(400, "Always."),
         get("/dev/apps/{app}/tests", no_evaluation).ok(empty()),
+        get("/dev/apps/{app}/tests/{test}", no_evaluation).error(404, "Always."),
         get("/dev/apps/{app}/builder", "The agent builder, which this server does not support").response(
             200,
             "An empty text.",
             ResponseContent::Text("text/plain"),
         ),
     ]
+}
+
+fn unsupported() -> Vec<ApiOperation> {
+    UNSUPPORTED.iter().map(|&(method, path, reason)| unsupported_operation(method, path, reason)).collect()
 }

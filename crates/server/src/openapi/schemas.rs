@@ -170,7 +170,7 @@ fn responses() -> impl Iterator<Item = (&'static str, Value)> {
     server_schemas().into_iter().chain(session_schemas()).chain(run_schemas()).chain(page_schemas())
 }
 
-fn server_schemas() -> [(&'static str, Value); 8] {
+fn server_schemas() -> [(&'static str, Value); 9] {
     let loc_segment = json!({"anyOf": [{"type": "string"}, {"type": "integer"}]});
     let validation_error = json!({"type": text(), "loc": list_of(&loc_segment), "msg": text(), "input": {}});
     let validation_error = with_optional(object(&validation_error), json!({"ctx": dict()}));
@@ -191,6 +191,7 @@ fn server_schemas() -> [(&'static str, Value); 8] {
     });
     [
         ("Status", object(&json!({"status": text()}))),
+        ("Readiness", readiness_schema()),
         ("Version", object(&json!({"version": text(), "language": text(), "language_version": text()}))),
         ("Whoami", object(&json!({"user": {"type": ["string", "null"]}, "admin": {"type": "boolean"}}))),
         ("Link", object(&json!({"path": text()}))),
@@ -199,6 +200,18 @@ fn server_schemas() -> [(&'static str, Value); 8] {
         ("AppInfo", object(&app)),
         ("AgentInfo", object(&agent)),
     ]
+}
+
+/// `reason` is for administrators only.
+fn readiness_schema() -> Value {
+    let broken = object(&json!({"name": text(), "kind": text(), "servesPrevious": {"type": "boolean"}}));
+    let broken = with_optional(broken, json!({"reason": text()}));
+    let stalled = object(&json!({"app": text(), "runs": count()}));
+    object(&json!({
+        "status": text(),
+        "apps": object(&json!({"broken": list_of(&broken)})),
+        "recovery": object(&json!({"stalled": list_of(&stalled)})),
+    }))
 }
 
 /// An error with a message. `kind` identifies failures of the store.
@@ -247,7 +260,7 @@ fn run_schemas() -> [(&'static str, Value); 4] {
         "contentMediaType": "application/json",
         "contentSchema": {"anyOf": [schema_ref("Event"), schema_ref("StreamFailure")]},
     });
-    let id = json!({"type": "string", "description": "For `Last-Event-ID`. A failure has none."});
+    let id = json!({"type": "string", "description": "For `Last-Event-ID`. A failure and the events of `/run_sse` have none."});
     [
         ("RunStatus", json!({"enum": statuses})),
         (

@@ -1,6 +1,9 @@
 //! Health, readiness, metrics and apps.
 
-use super::test_app::TestApp;
+use super::{
+    client::TestRequest,
+    test_app::{TestApp, message},
+};
 use serde_json::json;
 
 #[tokio::test]
@@ -8,8 +11,96 @@ async fn health_and_readiness_are_public() {
     let app = TestApp::builder().with_auth().build();
     let health = app.get("/health").send().await.expect_status(200);
     assert_eq!(health.json(), json!({"status": "ok"}));
-    let ready = app.get("/readyz").send().await.expect_status(200);
-    assert_eq!(ready.json(), json!({"status": "ready"}));
+    assert_eq!(app.get("/readyz").send().await.expect_status(200).json()["status"], "ready");
+}
+
+const REASON: &str = "/srv/agents/broken/root_agent.yaml:3:1: invalid";
+
+#[tokio::test]
+async fn readiness_names_broken_apps_and_tells_only_administrators_why() {
+    let app = TestApp::builder().with_auth().build();
+    let ready = async |token: &str| {
+        app.get("/readyz").header("authorization", token).send().await.expect_status(200).json()
+    };
+    let named = json!({"name": "broken", "kind": "invalid", "servesPrevious": false});
+    let public = json!({"apps": {"broken": [named]}, "recovery": {"stalled": []}, "status": "ready"});
+    let user = format!("Bearer {}", app.user_token("ann"));
+    for token in ["", "Bearer guess", &user] {
+        assert_eq!(ready(token).await, public, "{token}");
+    }
+    let admin = format!("Bearer {}", app.admin_token());
+    assert_eq!(ready(&admin).await["apps"]["broken"][0]["reason"], REASON);
+    let open = TestApp::new().get("/readyz").send().await.expect_status(200).json();
+    assert_eq!(
+        open["apps"]["broken"][0]["reason"], REASON,
+        "without authentication, everyone is an administrator"
+    );
+}
+
+#[tokio::test]
+async fn server_without_a_usable_app_is_not_ready() {
+    let app = TestApp::builder().with_auth().without_usable_apps().build();
+    app.get("/health").send().await.expect_status(200);
+    let response = app.get("/readyz").send().await.expect_status(503);
+    let body = response.json();
+    assert_eq!((&body["kind"], &body["detail"]), (&json!("no_app"), &json!("no app can be loaded")));
+    let names: Vec<&str> =
+        body["apps"]["broken"].as_array().unwrap().iter().map(|app| app["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["broken", "echo"]);
+    assert!(!response.text().contains("/srv"), "{}", response.text());
+}
+
+/// Every request that needs a broken app.
+fn requests_to_broken(app: &TestApp) -> Vec<TestRequest> {
+    let mut message = message("hello");
+    message["appName"] = "broken".into();
+    let graph = "/dev/apps/broken/users/ann/sessions/s/events/e/graph";
+    let paths = ["/apps/broken/app-info", "/dev/apps/broken/build_graph", "/dev/apps/broken/graph", graph];
+    let mut requests: Vec<TestRequest> = paths.map(|path| app.get(path)).into();
+    requests.extend(["/run", "/run_sse"].map(|path| {
+        message["userId"] = "ann".into();
+        app.post(path).json(&message)
+    }));
+    let runs = "/apps/broken/users/ann/sessions/s/runs";
+    requests.push(app.post(runs).json(&json!({"newMessage": message["newMessage"]})));
+    requests
+}
+
+#[tokio::test]
+async fn only_administrators_see_why_a_requested_app_is_broken() {
+    let app = TestApp::builder().with_auth().build();
+    let (ann, admin) = (app.user_token("ann"), app.admin_token());
+    for request in requests_to_broken(&app) {
+        let refused = request.token(&ann).send().await.expect_status(500);
+        assert_eq!(refused.json(), json!({"detail": "the app broken cannot be loaded", "kind": "invalid"}));
+    }
+    for request in requests_to_broken(&app) {
+        let refused = request.token(&admin).send().await.expect_status(500);
+        assert_eq!(refused.json(), json!({"detail": REASON, "kind": "invalid"}));
+    }
+}
+
+/// ADK's page reads the events of `/run_sse` and shows their `error`; it ignores the status and other bodies.
+#[tokio::test]
+async fn adk_page_gets_the_error_of_a_run_as_an_event() {
+    let app = TestApp::new();
+    let mut to_broken = message("hello");
+    to_broken["appName"] = "broken".into();
+    let accept = |kind: &str| app.post("/run_sse").json(&to_broken).header("accept", kind);
+    let shown = accept("text/event-stream").send().await.expect_status(500);
+    assert_eq!(shown.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    let event = shown.text().strip_prefix("data: ").unwrap().strip_suffix("\n\n").unwrap();
+    let event: serde_json::Value = serde_json::from_str(event).unwrap();
+    assert_eq!(event["error"], format!("invalid: {REASON}"));
+    for kind in ["*/*", "application/json", "text/event-stream, application/json"] {
+        assert_eq!(accept(kind).send().await.expect_status(500).detail(), REASON, "{kind}");
+    }
+    let unknown = app.post("/run_sse").json(&message("hello")).header("accept", "text/event-stream");
+    let unknown = unknown.send().await.expect_status(404);
+    assert!(
+        unknown.text().starts_with(r#"data: {"error": "RequestError: Session not found: s""#),
+        "{unknown:?}"
+    );
 }
 
 #[tokio::test]
@@ -32,7 +123,7 @@ async fn app_info_describes_the_agents_of_an_app() {
     let unknown = app.get("/apps/none/app-info").send().await.expect_status(404);
     assert_eq!(unknown.detail(), "Agent not found: 'none'.");
     let broken = app.get("/apps/broken/app-info").send().await.expect_status(500);
-    assert_eq!(broken.detail(), "root_agent.yaml is invalid");
+    assert_eq!(broken.detail(), REASON);
 }
 
 #[tokio::test]

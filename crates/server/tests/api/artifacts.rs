@@ -38,6 +38,14 @@ async fn invalid_artifacts_are_refused() {
     for (name, artifact, detail) in [
         ("", json!({"text": "t"}), "Artifact filename must not be empty."),
         ("../a", json!({"text": "t"}), "Artifact filename '../a' must not contain parent traversal."),
+        (
+            "user:../a",
+            json!({"text": "t"}),
+            "Artifact filename 'user:../a' must not contain parent traversal.",
+        ),
+        ("user:", json!({"text": "t"}), "Artifact filename must not be empty."),
+        ("a\nb", json!({"text": "t"}), "Artifact filename must not contain control characters."),
+        (&*"n".repeat(1025), json!({"text": "t"}), "Artifact filename must not be longer than 1024 bytes."),
         ("a", json!({}), "Artifact must have either inline_data or text content."),
     ] {
         let body = json!({"filename": name, "artifact": artifact});
@@ -48,4 +56,16 @@ async fn invalid_artifacts_are_refused() {
     assert_eq!(invalid.validation_errors(), ["bytes_invalid_encoding body.artifact.inlineData.data"]);
     let version = app.get(&format!("{artifacts}/a/versions/x")).send().await.expect_status(422);
     assert_eq!(version.detail(), "Invalid version ID");
+}
+
+#[tokio::test]
+async fn an_artifact_is_saved_only_in_a_session_that_exists() {
+    let app = TestApp::new();
+    let session = app.create_session().await;
+    let body = json!({"filename": "a", "artifact": {"text": "t"}});
+    let other = format!("{session}-other/artifacts");
+    app.post(&other).json(&body).send().await.expect_status(404);
+    assert_eq!(app.get(&other).send().await.expect_status(200).json(), json!([]));
+    app.delete(session).send().await.expect_status(200);
+    app.post(&format!("{session}/artifacts")).json(&body).send().await.expect_status(404);
 }

@@ -143,3 +143,48 @@ async fn an_allowed_origin_gets_cors_headers_on_every_response() {
         assert_eq!(response.header("access-control-allow-origin"), Some(origin), "{path}");
     }
 }
+
+#[tokio::test]
+async fn metrics_are_for_administrators() {
+    let app = TestApp::builder().with_auth().build();
+    let refused = app.get("/metrics").token(&app.user_token("ann")).send().await.expect_status(403);
+    assert_eq!(refused.detail(), "only an administrator can read metrics");
+    app.get("/metrics").token(&app.admin_token()).send().await.expect_status(200);
+    TestApp::new().get("/metrics").send().await.expect_status(200);
+}
+
+#[tokio::test]
+async fn another_site_can_open_public_pages_and_nothing_else() {
+    let app = TestApp::builder().with_auth().build();
+    let admin = app.admin_token();
+    let open = |path: &str| {
+        let request = app.get(path).header("sec-fetch-site", "cross-site");
+        request.header("sec-fetch-mode", "navigate").header("sec-fetch-dest", "document")
+    };
+    for (path, status) in [("/", 307), ("/docs", 200), ("/health", 200), ("/openapi.json", 200)] {
+        open(path).send().await.expect_status(status);
+        let embedded = app.get(path).header("sec-fetch-site", "cross-site").send().await.expect_status(403);
+        assert_eq!(embedded.text(), "Forbidden: request of another site", "{path}");
+    }
+    open("/list-apps").token(&admin).send().await.expect_status(403);
+    app.post("/login").token(&admin).header("sec-fetch-site", "cross-site").send().await.expect_status(403);
+    for site in ["none", "same-origin"] {
+        app.get("/list-apps").token(&admin).header("sec-fetch-site", site).send().await.expect_status(200);
+    }
+}
+
+#[tokio::test]
+async fn a_login_link_on_another_site_asks_before_it_logs_in() {
+    let app = TestApp::builder().with_auth().build();
+    let link = app.post("/login").token(&app.admin_token()).send().await.expect_status(200).json();
+    let link = link["path"].as_str().unwrap();
+    for _ in 0..2 {
+        let request = app.get(link).header("sec-fetch-site", "cross-site");
+        let page = request.header("sec-fetch-mode", "navigate").header("sec-fetch-dest", "document");
+        let page = page.send().await.expect_status(200);
+        assert_eq!(page.header("set-cookie"), None);
+        assert!(page.text().contains(link.strip_prefix("/login?code=").unwrap()), "{}", page.text());
+    }
+    let entered = app.get(link).header("sec-fetch-site", "same-origin").send().await.expect_status(303);
+    assert!(entered.header("set-cookie").is_some());
+}

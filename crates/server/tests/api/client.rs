@@ -10,6 +10,8 @@ use axum::{
 };
 use futures::StreamExt;
 use serde_json::Value;
+use server::access::PeerAddr;
+use std::net::IpAddr;
 use tower::ServiceExt;
 
 /// A request that is being built. It has the Host header of the server.
@@ -19,18 +21,30 @@ pub(crate) struct TestRequest {
     path: String,
     headers: HeaderMap,
     body: Body,
+    peer: Option<PeerAddr>,
 }
 
 impl TestRequest {
     pub(crate) fn new(router: Router, method: Method, path: &str) -> Self {
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(HOST))]);
-        Self { router, method, path: path.to_owned(), headers, body: Body::empty() }
+        Self { router, method, path: path.to_owned(), headers, body: Body::empty(), peer: None }
     }
 
     /// Sets a header, and replaces an earlier one of the same name.
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         self
+    }
+
+    /// Adds a header beside earlier ones of the same name.
+    pub(crate) fn repeated_header(mut self, name: &str, value: &str) -> Self {
+        self.headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        self
+    }
+
+    /// Sets the address of the connection.
+    pub(crate) fn peer(self, address: &str) -> Self {
+        Self { peer: Some(PeerAddr((address.parse::<IpAddr>().unwrap(), 1).into())), ..self }
     }
 
     pub(crate) fn token(self, token: &str) -> Self {
@@ -59,6 +73,9 @@ impl TestRequest {
     async fn respond(self) -> Response {
         let mut request = Request::builder().method(self.method).uri(self.path).body(self.body).unwrap();
         *request.headers_mut() = self.headers;
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
         self.router.oneshot(request).await.unwrap()
     }
 
@@ -67,6 +84,11 @@ impl TestRequest {
         let (parts, body) = self.respond().await.into_parts();
         let body = to_bytes(body, usize::MAX).await.unwrap();
         TestResponse { status: parts.status, headers: parts.headers, body }
+    }
+
+    /// Sends the request. The body of the response is not read until it is dropped.
+    pub(crate) async fn unread(self) -> Response {
+        self.respond().await
     }
 
     /// Sends the request and reads its events one by one.
@@ -150,11 +172,16 @@ impl TestStream {
 
     /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<TestEvent> {
+        self.next_block().await.map(|block| parse_event(&block))
+    }
+
+    /// The text of the next block, which may be a comment; `None` at the end of the stream.
+    pub(crate) async fn next_block(&mut self) -> Option<String> {
         loop {
-            if let Some((event, rest)) = self.buffer.split_once("\n\n") {
-                let (event, rest) = (parse_event(event), rest.to_owned());
+            if let Some((block, rest)) = self.buffer.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
                 self.buffer = rest;
-                return Some(event);
+                return Some(block);
             }
             let chunk = self.body.next().await?.unwrap();
             self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());

@@ -6,13 +6,17 @@
     reason = "clippy exempts test functions, not the helpers of tests"
 )]
 
+mod adk_operations;
 mod apps;
 mod artifacts;
 mod auth;
 mod client;
 mod connections;
+mod invocations;
 mod limits;
 mod nested;
+mod refused_calls;
+mod removed_apps;
 mod runs;
 mod sessions;
 mod test_app;

@@ -49,7 +49,48 @@ async fn run_sse_streams_partial_events_and_then_the_stored_one() {
     let (last, partial) = events.split_last().unwrap();
     assert!(!partial.is_empty() && partial.iter().all(|event| event.data["partial"] == true));
     assert_eq!(partial.iter().map(|event| text(&event.data)).collect::<String>(), "echo: hello");
-    assert_eq!((text(&last.data), last.id.as_deref()), ("echo: hello", Some("1")));
+    assert_eq!(text(&last.data), "echo: hello");
+}
+
+#[tokio::test]
+async fn each_block_of_run_sse_is_one_data_line_and_only_events_have_cursors() {
+    let app = TestApp::new();
+    let session = app.create_session().await;
+    for word in ["hello", "fail"] {
+        for streaming in [false, true] {
+            let mut body = message(word);
+            body["streaming"] = json!(streaming);
+            let response = app.post("/run_sse").json(&body).send().await.expect_status(200);
+            let blocks: Vec<&str> = response.text().split_terminator("\n\n").collect();
+            let events: Vec<Value> = blocks
+                .iter()
+                .map(|block| serde_json::from_str(block.strip_prefix("data: ").unwrap()).unwrap())
+                .collect();
+            assert!(blocks.iter().all(|block| block.lines().count() == 1), "{blocks:?}");
+            let run = format!("{session}/runs/{}/events", response.header("x-run-id").unwrap());
+            let read = app.get(&run).stream().await.all().await;
+            let ids: Vec<bool> = read.iter().map(|event| event.id.is_some()).collect();
+            let stored = events.iter().filter(|event| event.get("error").is_none()).count();
+            assert_eq!(ids, [vec![true; stored], vec![false; events.len() - stored]].concat());
+            assert_eq!(
+                read[..stored].iter().map(|event| &event.data).collect::<Vec<_>>(),
+                events[..stored].iter().collect::<Vec<_>>()
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_comment_on_an_idle_stream_is_a_block_of_its_own() {
+    let app = TestApp::new();
+    app.create_session().await;
+    let mut body = message("hang");
+    body["streaming"] = json!(true);
+    let mut stream = app.post("/run_sse").json(&body).stream().await;
+    assert_eq!(text(&stream.next().await.unwrap().data), "begin");
+    for _ in 0..2 {
+        assert_eq!(stream.next_block().await.as_deref(), Some(": keep-alive"));
+    }
 }
 
 #[tokio::test]
@@ -59,7 +100,9 @@ async fn a_failed_run_is_an_error_response_and_an_error_event() {
     let failed = app.post("/run").json(&message("fail")).send().await.expect_status(500);
     assert!(failed.detail().contains("the model is broken"), "{}", failed.text());
     let events = app.post("/run_sse").json(&message("fail")).stream().await.all().await;
-    let details = &events.last().unwrap().data["error_details"];
+    let [stored, failure] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(stored.data["errorCode"], "BROKEN", "the stored event precedes the error object");
+    let details = &failure.data["error_details"];
     assert!(details["error_message"].as_str().unwrap().contains("the model is broken"), "{events:?}");
 }
 
@@ -82,7 +125,11 @@ async fn finished_run(app: &TestApp) -> (String, Vec<TestEvent>) {
     body["streaming"] = json!(true);
     let stream = app.post("/run_sse").json(&body).stream().await;
     let run = format!("{session}/runs/{}", stream.run_id());
-    (run, stream.all().await)
+    let streamed = stream.all().await;
+    let events = app.get(&format!("{run}/events")).stream().await.all().await;
+    let data = |events: &[TestEvent]| events.iter().map(|event| event.data.clone()).collect::<Vec<_>>();
+    assert_eq!(data(&streamed), data(&events));
+    (run, events)
 }
 
 #[tokio::test]

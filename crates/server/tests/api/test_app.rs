@@ -7,26 +7,33 @@ use bridge::{Agent, Archive, Budget, ModelAdapter, Runs};
 use provider::scripted::ScriptedProvider;
 use serde_json::{Value, json};
 use server::{
-    AccessControl, AppLookupError, AppRegistry, Principal, ServedApp, ServerState,
+    AccessControl, AppFault, AppFaultKind, AppLookupError, AppRegistry, AppsStatus, BrokenApp, Principal,
+    ServedApp, ServerState,
     auth::{Authenticator, TOKENS_FILE, TokenStore, local_token, token_store, unix_time},
     host_policy::HostPolicy,
     limits::ServerLimits,
+    proxy::IpNetwork,
     router,
 };
 use session::{Store, memory::MemoryStore};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use tempfile::TempDir;
 
 /// The Host header of requests, and the address that the server believes to listen on.
 pub(crate) const HOST: &str = "127.0.0.1:18789";
 
-/// Repeats the message; hangs after the first word of its answer to `hang`, and fails on `fail`.
+/// Repeats the message, four times if it begins with `repeat`; hangs after the first word of its answer to `hang`, and fails on `fail`.
 const SCRIPT: &str = "
 rules:
   - when: {first_word: hang}
     reply: [{text: begin}, hang]
   - when: {first_word: fail}
     reply: [{fail: {code: BROKEN, message: the model is broken}}]
+  - when: {first_word: repeat}
+    reply: [{text: '{user}'}, {text: '{user}'}, {text: '{user}'}, {text: '{user}'}]
   - reply: [{text: 'echo: {user}'}]
 ";
 
@@ -34,11 +41,18 @@ rules:
 pub(crate) struct TestAppBuilder {
     limits: ServerLimits,
     origins: Vec<String>,
+    proxies: Vec<IpNetwork>,
     with_auth: bool,
     prefix: Option<&'static str>,
+    serves_echo: bool,
 }
 
 impl TestAppBuilder {
+    /// Breaks the app `echo`, so that no app is usable.
+    pub(crate) fn without_usable_apps(self) -> Self {
+        Self { serves_echo: false, ..self }
+    }
+
     /// Requires tokens. Without it, every request is an administrator's.
     pub(crate) fn with_auth(self) -> Self {
         Self { with_auth: true, ..self }
@@ -51,6 +65,11 @@ impl TestAppBuilder {
 
     pub(crate) fn allow_origin(mut self, origin: &str) -> Self {
         self.origins.push(origin.to_owned());
+        self
+    }
+
+    pub(crate) fn trust_proxy(mut self, network: &str) -> Self {
+        self.proxies.push(network.parse().unwrap());
         self
     }
 
@@ -67,15 +86,16 @@ impl TestAppBuilder {
         let root = LlmAgent { description: "Repeats.".to_owned(), ..LlmAgent::new("echo_agent", model) };
         let agent = Agent::new(Arc::clone(&store), root, Budget::default()).unwrap();
         let agent = agent.with_turns(runs.turns().clone());
-        let apps =
-            TestApps(Arc::new(ServedApp { name: "echo".to_owned(), agent, model: "script".to_owned() }));
+        let echo = Arc::new(ServedApp { name: "echo".to_owned(), agent, model: "script".to_owned() });
+        let removed = Arc::new(AtomicBool::new(false));
+        let apps = TestApps { echo, removed: Arc::clone(&removed), serves_echo: self.serves_echo };
         let home = TempDir::new().unwrap();
         let policy = HostPolicy {
             address: HOST.parse().unwrap(),
             tls: false,
             hosts: Vec::new(),
             origins: self.origins,
-            proxies: Vec::new(),
+            proxies: self.proxies,
         };
         let authenticator = self.with_auth.then(|| Authenticator::open(home.path(), None).unwrap());
         let access = AccessControl::new(policy, authenticator, self.limits);
@@ -85,12 +105,25 @@ impl TestAppBuilder {
             Some(prefix) => Router::new().nest(prefix, router),
             None => router,
         };
-        TestApp { router, home }
+        TestApp { router, home, removed }
     }
 }
 
 /// The app `echo`, and the app `broken`, whose configuration is invalid.
-struct TestApps(Arc<ServedApp>);
+struct TestApps {
+    echo: Arc<ServedApp>,
+    /// Whether the app `echo` was removed.
+    removed: Arc<AtomicBool>,
+    /// Whether `echo` is usable.
+    serves_echo: bool,
+}
+
+fn fault() -> AppFault {
+    AppFault {
+        kind: AppFaultKind::Invalid,
+        reason: "/srv/agents/broken/root_agent.yaml:3:1: invalid".to_owned(),
+    }
+}
 
 impl AppRegistry for TestApps {
     fn names(&self) -> Vec<String> {
@@ -99,10 +132,23 @@ impl AppRegistry for TestApps {
 
     fn find(&self, name: &str) -> Result<Arc<ServedApp>, AppLookupError> {
         match name {
-            "echo" => Ok(Arc::clone(&self.0)),
-            "broken" => Err(AppLookupError::Broken("root_agent.yaml is invalid".to_owned())),
+            "echo" if self.removed.load(Ordering::Relaxed) => {
+                Err(AppLookupError::NotFound("Agent not found: 'echo'.".to_owned()))
+            }
+            "echo" if self.serves_echo => Ok(Arc::clone(&self.echo)),
+            "echo" | "broken" => Err(AppLookupError::Broken(fault())),
             other => Err(AppLookupError::NotFound(format!("Agent not found: '{other}'."))),
         }
+    }
+
+    fn status(&self) -> AppsStatus {
+        let broken = |name: &str| BrokenApp { name: name.to_owned(), fault: fault(), serves_previous: false };
+        let mut status = AppsStatus { served: 1, broken: vec![broken("broken")] };
+        if !self.serves_echo {
+            status.served = 0;
+            status.broken.push(broken("echo"));
+        }
+        status
     }
 }
 
@@ -110,6 +156,7 @@ impl AppRegistry for TestApps {
 pub(crate) struct TestApp {
     pub(crate) router: Router,
     home: TempDir,
+    removed: Arc<AtomicBool>,
 }
 
 impl TestApp {
@@ -117,8 +164,10 @@ impl TestApp {
         TestAppBuilder {
             limits: ServerLimits::default(),
             origins: Vec::new(),
+            proxies: Vec::new(),
             with_auth: false,
             prefix: None,
+            serves_echo: true,
         }
     }
 
@@ -152,6 +201,11 @@ impl TestApp {
         self.add_token(user, Principal { user: Some(user.to_owned()), admin: false }, None)
     }
 
+    /// A further token of a user.
+    pub(crate) fn add_user_token(&self, name: &str, user: &str) -> String {
+        self.add_token(name, Principal { user: Some(user.to_owned()), admin: false }, None)
+    }
+
     /// A token of a user that has expired.
     pub(crate) fn expired_token(&self, user: &str) -> String {
         let principal = Principal { user: Some(user.to_owned()), admin: false };
@@ -167,6 +221,11 @@ impl TestApp {
     /// The token of the machine's owner.
     pub(crate) fn admin_token(&self) -> String {
         local_token::load_or_create(self.home.path()).unwrap().reveal().to_owned()
+    }
+
+    /// Removes the app `echo`.
+    pub(crate) fn remove_echo(&self) {
+        self.removed.store(true, Ordering::Relaxed);
     }
 
     /// Creates the session `s` of the user `u` and returns its path.

@@ -48,7 +48,8 @@ impl<'a> ImportTarget<'a> {
         let state = old.state.clone();
         let found = store.load(&key, TailBudget::NONE).await?.map(|snapshot| snapshot.row);
         let Some(row) = found else {
-            let new = NewSession { key, state, steps: Vec::new(), on_conflict: OnConflict::Fail };
+            let new =
+                NewSession { key, state, steps: Vec::new(), on_conflict: OnConflict::Fail, quota: None };
             let row = store.create(new).await?;
             report.sessions.imported += 1;
             for anomaly in &old.anomalies {
@@ -68,7 +69,8 @@ impl<'a> ImportTarget<'a> {
     async fn read_present_ids(&mut self) -> Result<()> {
         let mut after = Seq::START;
         loop {
-            let rows = self.store.read(&self.key, PageRequest { after, limit: PAGE }).await?;
+            let rows =
+                self.store.read(&self.key, PageRequest { after, limit: PAGE, max_bytes: usize::MAX }).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             if after == Seq::START {
                 self.is_native = rows.first().is_some_and(|row| !row.message.id.starts_with("lango:"));
@@ -89,7 +91,7 @@ impl<'a> ImportTarget<'a> {
             return Ok(());
         }
         if std::mem::take(&mut self.is_native) {
-            report.note(Anomaly::ExistingSession, || self.key.session.clone());
+            report.note(Anomaly::ExistingSession, || self.key.session_id.clone());
         }
         let anomalies: Vec<_> = new.iter().map(|row| (row.number, row.anomalies.clone())).collect();
         let mut end = self.end;
@@ -104,7 +106,7 @@ impl<'a> ImportTarget<'a> {
         for (number, anomaly) in
             anomalies.iter().flat_map(|(number, all)| all.iter().map(move |one| (number, one)))
         {
-            report.note(*anomaly, || format!("{} #{number}", self.key.session));
+            report.note(*anomaly, || format!("{} #{number}", self.key.session_id));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //!
 //! It implements every guarantee of the traits except durability. One mutex guards all data, so each call is atomic.
 
+mod recipes;
 mod request_keys;
 mod runs;
 mod session;
@@ -10,8 +11,9 @@ mod state;
 use crate::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Fact, Heartbeat, Lease,
     ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
-    Pending, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey, SessionLog, SessionRow,
-    SessionStore, Snapshot, StateEntry, StoredMessage, TailBudget, TakeOver, TakenOver, Withdrawal,
+    Pending, RecipeQuery, RecipeText, Recipes, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey,
+    SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget,
+    TakeOver, TakenOver, Withdrawal,
 };
 use lock::LockExt;
 use state::MemoryState;
@@ -84,6 +86,18 @@ impl SessionLog for MemoryStore {
     fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
         let (key, kind, id) = (key.clone(), kind.to_owned(), id.to_owned());
         self.call(move |state| Ok(state.session(&key).ok().and_then(|session| session.fact(kind, id))))
+    }
+}
+
+impl Recipes for MemoryStore {
+    fn recipes(&self, key: &SessionKey, query: RecipeQuery) -> Pending<'_, Vec<StoredRecipe>> {
+        let key = key.clone();
+        self.call(move |state| Ok(state.session(&key)?.recipes(&query)))
+    }
+
+    fn recipe_texts(&self, key: &SessionKey, hashes: Vec<String>) -> Pending<'_, Vec<RecipeText>> {
+        let key = key.clone();
+        self.call(move |state| Ok(state.session(&key)?.recipe_texts(&hashes)))
     }
 }
 

@@ -14,13 +14,13 @@ impl RequestKeys {
         key: &SessionKey,
         request: &RequestKey,
     ) -> Option<&(String, SessionKey, String)> {
-        self.0.get(&(key.user.clone(), request.key.clone()))
+        self.0.get(&(key.user_id.clone(), request.key.clone()))
     }
 
     pub(super) fn insert(&mut self, key: &SessionKey, run: &NewRun) {
         if let Some(RequestKey { key: name, fingerprint }) = &run.request_key {
             let request = (fingerprint.clone(), key.clone(), run.id.clone());
-            self.0.entry((key.user.clone(), name.clone())).or_insert(request);
+            self.0.entry((key.user_id.clone(), name.clone())).or_insert(request);
         }
     }
 

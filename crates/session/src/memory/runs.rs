@@ -8,6 +8,7 @@ use crate::{
 
 impl MemorySession {
     pub(super) fn enqueue(&mut self, new: &NewRun, ticket: u64, payload: String) -> Result<()> {
+        new.admit(&self.row.key, self.by_id(&new.id).is_some())?;
         let state = self.apply(&new.id, &Transition::Enqueue { owner: new.owner.clone(), ticket })?.run;
         if let Some(run) = self.by_id_mut(&new.id) {
             run.set(state);

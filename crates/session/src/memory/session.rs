@@ -1,5 +1,6 @@
 //! A session in memory, and the commits that it admits.
 
+use super::recipes::MemoryRecipes;
 use crate::{
     Commit, Draft, Error, Fact, FactChange, Lease, NewRun, PageRequest, Result, RunRecord, RunStatus, Seq,
     SessionKey, SessionMessage, SessionRow, Start, StateEntry, StoredMessage, TailBudget, TurnChange, clock,
@@ -53,6 +54,7 @@ pub(super) struct MemorySession {
     seqs: HashMap<String, Seq>,
     facts: BTreeMap<(String, String), Fact>,
     pub(super) runs: Vec<RunWithPayload>,
+    pub(super) recipes: MemoryRecipes,
 }
 
 /// The effect of an admitted commit on the runs of its session.
@@ -94,6 +96,7 @@ impl MemorySession {
             seqs: HashMap::new(),
             facts: BTreeMap::new(),
             runs: Vec::new(),
+            recipes: MemoryRecipes::default(),
         }
     }
 
@@ -171,6 +174,7 @@ impl MemorySession {
             }
             TurnChange::Start(start) => {
                 let NewRun { id, owner, .. } = &start.run;
+                start.run.admit(&self.row.key, self.by_id(id).is_some())?;
                 let change = Transition::Start { owner: owner.clone(), if_epoch: start.if_epoch };
                 let next = self.apply(id, &change)?;
                 let number = self.by_id(id).map_or_else(|| self.next_number(), |run| run.run.number);
@@ -233,6 +237,11 @@ impl MemorySession {
                 self.extend_range(earlier, seq);
             }
             self.messages.push((run, StoredMessage { seq, message }));
+        }
+        if let Some(recipe) = commit.recipe
+            && let Some(seq) = self.seqs.get(&recipe.message)
+        {
+            self.recipes.add(*seq, recipe);
         }
         self.row.last_seq = Seq(before.0 + count);
         for change in commit.facts {
@@ -344,12 +353,12 @@ impl MemorySession {
     }
 
     pub(super) fn read(&self, page: PageRequest) -> Vec<StoredMessage> {
-        self.after(page.after).iter().take(page.limit).map(|(_, stored)| stored.clone()).collect()
+        page_of(self.after(page.after).iter(), page)
     }
 
     pub(super) fn read_run(&self, run: u64, page: PageRequest) -> Vec<StoredMessage> {
         let own = self.after(page.after).iter().filter(|(by, _)| *by == Some(run));
-        own.take(page.limit).map(|(_, stored)| stored.clone()).collect()
+        page_of(own, page)
     }
 
     pub(super) fn state_changes(&self, page: PageRequest) -> Vec<StateEntry> {
@@ -366,4 +375,18 @@ impl MemorySession {
     pub(super) fn carried(&self) -> Vec<Fact> {
         self.facts.values().filter(|fact| fact.carried).cloned().collect()
     }
+}
+
+/// The rows of a page.
+fn page_of<'a>(
+    rows: impl Iterator<Item = &'a (Option<u64>, StoredMessage)>,
+    page: PageRequest,
+) -> Vec<StoredMessage> {
+    let mut bytes = 0_usize;
+    let fits = |(_, stored): &&(Option<u64>, StoredMessage)| {
+        let is_full = bytes > 0 && bytes >= page.max_bytes;
+        bytes = bytes.saturating_add(stored.message.size());
+        !is_full
+    };
+    rows.take(page.limit).take_while(fits).map(|(_, stored)| stored.clone()).collect()
 }

@@ -41,7 +41,7 @@ struct ArtifactId {
 
 impl From<&ArtifactKey> for ArtifactId {
     fn from(key: &ArtifactKey) -> Self {
-        let SessionKey { app, user, session } = key.session.clone();
+        let SessionKey { app_name: app, user_id: user, session_id: session } = key.session.clone();
         let session = if key.is_shared() { None } else { Some(session) };
         Self { app, user, session, name: key.name.clone() }
     }
@@ -49,9 +49,9 @@ impl From<&ArtifactKey> for ArtifactId {
 
 impl ArtifactId {
     fn is_seen_by(&self, key: &SessionKey) -> bool {
-        self.app == key.app
-            && self.user == key.user
-            && self.session.as_ref().is_none_or(|id| *id == key.session)
+        self.app == key.app_name
+            && self.user == key.user_id
+            && self.session.as_ref().is_none_or(|id| *id == key.session_id)
     }
 }
 
@@ -76,8 +76,12 @@ impl MemoryState {
                 OnConflict::Keep => Ok(session.row.clone()),
             };
         }
+        let of_user = || self.sessions.keys().filter(|key| key.user_id == new.key.user_id).count() as u64;
+        if let Some(quota) = new.quota.filter(|quota| of_user() >= *quota) {
+            return Err(Error::QuotaReached { user: new.key.user_id, quota });
+        }
         let epoch = self.next_number() << 32;
-        let (app, user) = (new.key.app.clone(), (new.key.app.clone(), new.key.user.clone()));
+        let (app, user) = (new.key.app_name.clone(), (new.key.app_name.clone(), new.key.user_id.clone()));
         let shared = (self.apps.get(&app).cloned(), self.users.get(&user).cloned());
         self.sessions.insert(new.key.clone(), MemorySession::new(new.key.clone(), epoch));
         let filled = self.fill(&new.key, new.state, new.steps);
@@ -157,8 +161,8 @@ impl MemoryState {
         let entry = StateEntry { seq, scope, key: name.clone(), value: value.clone() };
         self.session_mut(key)?.changes.push(entry);
         let values = match scope {
-            Scope::App => self.apps.entry(key.app.clone()).or_default(),
-            Scope::User => self.users.entry((key.app.clone(), key.user.clone())).or_default(),
+            Scope::App => self.apps.entry(key.app_name.clone()).or_default(),
+            Scope::User => self.users.entry((key.app_name.clone(), key.user_id.clone())).or_default(),
             Scope::Session => &mut self.session_mut(key)?.state,
         };
         set(values, name, value);
@@ -176,8 +180,8 @@ impl MemoryState {
 
     /// The app and user state.
     fn shared(&self, key: &SessionKey) -> Vec<StateChange> {
-        let user = self.users.get(&(key.app.clone(), key.user.clone()));
-        changes(Scope::App, self.apps.get(&key.app)).chain(changes(Scope::User, user)).collect()
+        let user = self.users.get(&(key.app_name.clone(), key.user_id.clone()));
+        changes(Scope::App, self.apps.get(&key.app_name)).chain(changes(Scope::User, user)).collect()
     }
 
     pub(super) fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
@@ -186,8 +190,9 @@ impl MemoryState {
             .sessions
             .values()
             .map(|session| &session.row)
-            .filter(|row| query.app.as_ref().is_none_or(|app| *app == row.key.app))
-            .filter(|row| query.user.as_ref().is_none_or(|user| *user == row.key.user))
+            .filter(|row| query.app.as_ref().is_none_or(|app| *app == row.key.app_name))
+            .filter(|row| query.user.as_ref().is_none_or(|user| *user == row.key.user_id))
+            .filter(|row| query.session.as_ref().is_none_or(|session| *session == row.key.session_id))
             .filter(|row| query.after.as_ref().is_none_or(|after| position(row) < position(after)))
             .collect();
         rows.sort_by_cached_key(|row| Reverse(position(row)));

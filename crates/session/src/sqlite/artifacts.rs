@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 type ArtifactColumns<'a> = (&'a str, &'a str, &'a str, &'a str);
 
 fn name(key: &ArtifactKey) -> ArtifactColumns<'_> {
-    let SessionKey { app, user, session } = &key.session;
+    let SessionKey { app_name: app, user_id: user, session_id: session } = &key.session;
     (app, user, if key.is_shared() { "" } else { session }, &key.name)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn names(conn: &Connection, key: &SessionKey) -> JobResult<Vec<String
              AND (session_id = ?3 OR substr(name, 1, 5) = 'user:')
          ORDER BY name",
     )?;
-    let rows = statement.query_map((&key.app, &key.user, &key.session), |row| row.get(0))?;
+    let rows = statement.query_map((&key.app_name, &key.user_id, &key.session_id), |row| row.get(0))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -89,6 +89,6 @@ pub(super) fn remove_all(conn: &Connection, key: &SessionKey) -> rusqlite::Resul
         "DELETE FROM artifacts
          WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND substr(name, 1, 5) <> 'user:'",
     )?
-    .execute((&key.app, &key.user, &key.session))
+    .execute((&key.app_name, &key.user_id, &key.session_id))
     .map(drop)
 }

@@ -2,69 +2,21 @@
 
 use super::{
     drafts,
+    encoded_commit::{EncodedCommit, EncodedMessage},
     fault::{JobError, JobResult},
-    request_keys,
+    recipes, request_keys,
     runs::{self, RunRow, SeqRangeUpdate, StartAdmission},
     sessions::{self, SessionHead},
     settled::{self, SettledRuns},
-    state::{self, EncodedStateChange},
+    state,
 };
 use crate::{
-    Commit, Committed, Error, FactChange, Lease, NewRun, Result, Seq, SessionKey, SessionMessage, Start,
-    StartedTurn, StateChange, TurnChange, clock,
+    Committed, Error, FactChange, Lease, NewRun, Seq, SessionKey, Start, StartedTurn, StateChange,
+    TurnChange, clock,
     lifecycle::{self, NextState, Transition},
     run::{AcceptedAs, SUPERSEDED},
 };
 use rusqlite::{Connection, OptionalExtension};
-
-/// A commit with its JSON encoded, ready for the writer.
-#[derive(Debug)]
-pub(super) struct EncodedCommit {
-    key: SessionKey,
-    messages: Vec<EncodedMessage>,
-    state: Vec<EncodedStateChange>,
-    facts: Vec<FactChange>,
-    turn: TurnChange,
-    expected_seq: Option<Seq>,
-    title: Option<String>,
-    discards_draft: bool,
-    sequence_numbers: u64,
-}
-
-#[derive(Debug)]
-struct EncodedMessage {
-    message: SessionMessage,
-    tool_calls: Option<String>,
-}
-
-impl EncodedMessage {
-    fn new(message: SessionMessage) -> Result<Self> {
-        let calls = (!message.tool_calls.is_empty()).then(|| serde_json::to_string(&message.tool_calls));
-        let tool_calls = calls.transpose().map_err(|error| Error::Backend(error.into()))?;
-        Ok(Self { message, tool_calls })
-    }
-}
-
-impl EncodedCommit {
-    pub(super) fn new(key: SessionKey, commit: Commit) -> Result<Self> {
-        let sequence_numbers = commit.sequence_numbers();
-        let Commit { messages, state, facts, turn, expected_seq, title, discards_draft } = commit;
-        let messages = messages.into_iter().map(EncodedMessage::new).collect::<Result<_>>()?;
-        let state = EncodedStateChange::all(state)?;
-        Ok(Self { key, messages, state, facts, turn, expected_seq, title, discards_draft, sequence_numbers })
-    }
-
-    /// Its approximate size in the queue, in bytes.
-    pub(super) fn size(&self) -> usize {
-        let messages: usize = self.messages.iter().map(|text| text.message.size()).sum();
-        let state: usize = self.state.iter().map(EncodedStateChange::size).sum();
-        let fact = |change: &FactChange| match change {
-            FactChange::Set(fact) => fact.kind.len() + fact.id.len() + fact.value.len(),
-            FactChange::Clear { kind, id } => kind.len() + id.len(),
-        };
-        size_of::<Self>() + messages + state + self.facts.iter().map(fact).sum::<usize>()
-    }
-}
 
 /// The effect of an admitted commit on runs and the lease.
 enum Admitted<'a> {
@@ -148,7 +100,10 @@ pub(super) fn commit_at(
     for (index, text) in job.messages.iter().enumerate().rev() {
         let seq = head.last_seq + 1 + index as u64;
         let row = placement.row(conn)?;
-        if !insert(conn, row, (head.session_key, seq, admitted.run_of(&text.message.id)), text)? {
+        let recipe = job.recipe.as_ref().filter(|recipe| recipe.message == text.message.id);
+        let recipe = recipe.map(|recipe| recipe.recipe.as_str());
+        let run = admitted.run_of(&text.message.id);
+        if !insert(conn, row, (head.session_key, seq, run), (text, recipe))? {
             let id = text.message.id.clone();
             let is_last = index + 1 == job.messages.len();
             let repeated = if is_last { repeated(conn, &head, job)? } else { None };
@@ -165,6 +120,9 @@ pub(super) fn commit_at(
     change_facts(conn, head.session_key, &job.facts)?;
     if job.discards_draft {
         drafts::discard(conn, head.session_key)?;
+    }
+    if let Some(recipe) = &job.recipe {
+        recipes::add_texts(conn, head.session_key, &recipe.texts)?;
     }
     if let Admitted::Start { settled, .. } = &admitted {
         let ids = job.messages.iter().map(|text| text.message.id.as_str());
@@ -225,6 +183,7 @@ fn admit_start<'a>(
     let NewRun { id, owner, .. } = &start.run;
     request_keys::check(conn, &job.key, &start.run, AcceptedAs::Start)?;
     let StartAdmission { turns, run, next_number, has_draft } = runs::admission(conn, head, id)?;
+    start.run.admit(&job.key, run.is_some())?;
     let superseded = start.supersedes.iter().filter(|other| *other != id);
     let superseded = superseded.filter_map(|id| runs::by_id(conn, head.session_key, id).transpose());
     let superseded = superseded.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -260,14 +219,14 @@ fn insert(
     conn: &Connection,
     row: Option<i64>,
     (session_key, seq, run): (i64, u64, u64),
-    text: &EncodedMessage,
+    (text, recipe): (&EncodedMessage, Option<&str>),
 ) -> rusqlite::Result<bool> {
     let EncodedMessage { message, tool_calls } = text;
     let inserted = conn
         .prepare_cached(
             "INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author,
-                 tool_calls, meta, content, run, rowid)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                 tool_calls, meta, content, run, rowid, recipe)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
              ON CONFLICT (session_key, message_id) DO NOTHING",
         )?
         .execute((
@@ -284,6 +243,7 @@ fn insert(
             &message.content,
             run,
             row,
+            recipe,
         ))?;
     Ok(inserted == 1)
 }

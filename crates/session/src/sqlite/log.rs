@@ -6,7 +6,7 @@ use crate::{
     Error, Fact, PageRequest, Seq, SessionKey, SessionMessage, Snapshot, StateEntry, StoredMessage,
     TailBudget, ToolCall,
 };
-use rusqlite::{Connection, OptionalExtension, Row, types::Type};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, types::Type};
 
 const COLUMNS: &str =
     "seq, tokens, timestamp, counted_by, message_id, role, author, tool_calls, meta, content";
@@ -62,14 +62,25 @@ fn tail(conn: &Connection, session_key: i64, budget: TailBudget) -> JobResult<(V
     Ok((taken, truncated))
 }
 
+/// The rows of a page. A row that is not part of it is not read.
+fn page_rows(mut rows: Rows<'_>, max_bytes: usize) -> rusqlite::Result<Vec<StoredMessage>> {
+    let (mut page, mut bytes) = (Vec::new(), 0_usize);
+    while bytes < max_bytes || page.is_empty() {
+        let Some(row) = rows.next()? else { break };
+        let row = stored(row)?;
+        bytes = bytes.saturating_add(row.message.size());
+        page.push(row);
+    }
+    Ok(page)
+}
+
 pub(super) fn read(conn: &Connection, key: &SessionKey, page: PageRequest) -> JobResult<Vec<StoredMessage>> {
     let session_key = sessions::head(conn, key)?.session_key;
     let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
     let mut statement = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM messages WHERE session_key = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     ))?;
-    let rows = statement.query_map((session_key, super::bounded(page.after), limit), stored)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    Ok(page_rows(statement.query((session_key, super::bounded(page.after), limit))?, page.max_bytes)?)
 }
 
 pub(super) fn run_rows_sql() -> String {
@@ -92,8 +103,8 @@ pub(super) fn read_run(
     let (first, last) = run.range();
     let mut statement = conn.prepare_cached(&run_rows_sql())?;
     let after = super::bounded(page.after.max(first));
-    let rows = statement.query_map((session_key, after, super::bounded(last), number, limit), stored)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let rows = statement.query((session_key, after, super::bounded(last), number, limit))?;
+    Ok(page_rows(rows, page.max_bytes)?)
 }
 
 pub(super) fn state_changes(

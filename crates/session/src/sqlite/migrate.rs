@@ -5,12 +5,14 @@ use crate::{Error, Result, clock};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/0001_sessions.sql"),
     include_str!("migrations/0002_turns.sql"),
     include_str!("migrations/0003_runs.sql"),
     include_str!("migrations/0004_pages.sql"),
     include_str!("migrations/0005_lifecycle.sql"),
+    include_str!("migrations/0006_recipes.sql"),
+    include_str!("migrations/0007_session_counts.sql"),
 ];
 
 /// Migrates the file to the newest schema. If two processes open it concurrently, one of them migrates it.

@@ -87,7 +87,7 @@ struct OpenRun {
 }
 
 fn open_run(row: &Row<'_>) -> rusqlite::Result<OpenRun> {
-    let key = SessionKey { app: row.get(0)?, user: row.get(1)?, session: row.get(2)? };
+    let key = SessionKey { app_name: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
     let ticket: u64 = row.get(8)?;
     let status = if ticket == 0 { RunStatus::Running } else { RunStatus::Queued };
     Ok(OpenRun {

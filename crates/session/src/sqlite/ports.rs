@@ -3,13 +3,16 @@
 use super::{
     SqliteStore, artifacts,
     commit::{self, Placement},
-    drafts, log, owners, request_keys, runs, sessions, state,
+    drafts,
+    encoded_commit::EncodedCommit,
+    log, owners, recipes, request_keys, runs, sessions, state,
 };
 use crate::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
     ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
-    Pending, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey, SessionLog, SessionRow,
-    SessionStore, Snapshot, StateEntry, StoredMessage, TailBudget, TakeOver, TakenOver, Withdrawal,
+    Pending, RecipeQuery, RecipeText, Recipes, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey,
+    SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget,
+    TakeOver, TakenOver, Withdrawal,
 };
 use lock::LockExt;
 use rusqlite::Connection;
@@ -21,14 +24,15 @@ const SMALL: usize = 512;
 impl SessionStore for SqliteStore {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
         Box::pin(async move {
-            let NewSession { key, state, steps, on_conflict } = new;
-            let steps = steps.into_iter().map(|step| commit::EncodedCommit::new(key.clone(), step));
+            let NewSession { key, state, steps, on_conflict, quota } = new;
+            let steps = steps.into_iter().map(|step| EncodedCommit::new(key.clone(), step));
             let steps = steps.collect::<Result<Vec<_>>>()?;
             let new = sessions::EncodedNewSession {
                 key,
                 state: state::EncodedStateChange::all(state)?,
                 steps,
                 on_conflict,
+                quota,
             };
             self.db.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await
         })
@@ -41,7 +45,7 @@ impl SessionStore for SqliteStore {
     fn commit(&self, key: &SessionKey, commit: Commit) -> Pending<'_, Committed> {
         let key = key.clone();
         Box::pin(async move {
-            let job = Arc::new(commit::EncodedCommit::new(key.clone(), commit)?);
+            let job = Arc::new(EncodedCommit::new(key.clone(), commit)?);
             let committed = self.commit_at(&key, Arc::clone(&job), Placement::End).await;
             match committed {
                 Err(Error::Damaged { .. }) => self.commit_at(&key, job, Placement::Front).await,
@@ -64,9 +68,9 @@ impl crate::import::BulkCommit for SqliteStore {
     fn commit_all(&self, key: &SessionKey, steps: Vec<Commit>) -> Pending<'_, Vec<Committed>> {
         let key = key.clone();
         Box::pin(async move {
-            let steps = steps.into_iter().map(|step| commit::EncodedCommit::new(key.clone(), step));
+            let steps = steps.into_iter().map(|step| EncodedCommit::new(key.clone(), step));
             let steps = steps.collect::<Result<Vec<_>>>()?;
-            let size = steps.iter().map(commit::EncodedCommit::size).sum();
+            let size = steps.iter().map(EncodedCommit::size).sum();
             let all = move |conn: &Connection, _: &SessionKey| {
                 steps.iter().map(|step| commit::commit(conn, step)).collect()
             };
@@ -91,6 +95,16 @@ impl SessionLog for SqliteStore {
     fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
         let (kind, id) = (kind.to_owned(), id.to_owned());
         Box::pin(self.db.read_in(key.clone(), move |conn, key| log::fact(conn, key, (&kind, &id))))
+    }
+}
+
+impl Recipes for SqliteStore {
+    fn recipes(&self, key: &SessionKey, query: RecipeQuery) -> Pending<'_, Vec<StoredRecipe>> {
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| recipes::recipes(conn, key, &query)))
+    }
+
+    fn recipe_texts(&self, key: &SessionKey, hashes: Vec<String>) -> Pending<'_, Vec<RecipeText>> {
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| recipes::texts(conn, key, &hashes)))
     }
 }
 
@@ -139,7 +153,7 @@ impl SqliteStore {
     async fn commit_at(
         &self,
         key: &SessionKey,
-        job: Arc<commit::EncodedCommit>,
+        job: Arc<EncodedCommit>,
         placement: Placement,
     ) -> Result<Committed> {
         let size = job.size();

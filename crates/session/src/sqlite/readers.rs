@@ -56,7 +56,7 @@ impl Readers {
         let read = task::spawn_blocking(move || {
             // Held until the connection is returned, even if the caller dropped the future.
             let _permit = permit;
-            let result = pool.lend(work).map_err(|failure| failure.at(&pool.path));
+            let result = pool.with_connection(work).map_err(|failure| failure.at(&pool.path));
             pool.health.record(AccessKind::Read, &result);
             result
         });
@@ -65,8 +65,9 @@ impl Readers {
 }
 
 impl ReaderPool {
-    /// Checks the files before using a connection and after opening one, so that all connections read the same file.
-    fn lend<T>(&self, work: impl FnOnce(&Connection) -> JobResult<T>) -> JobResult<T> {
+    /// Runs `work` with an idle connection or a new one. Checks the files before using a connection and after opening one, so
+    /// that all connections read the same file.
+    fn with_connection<T>(&self, work: impl FnOnce(&Connection) -> JobResult<T>) -> JobResult<T> {
         self.files.check()?;
         let idle = self.idle.locked().pop();
         let conn = if let Some(conn) = idle {

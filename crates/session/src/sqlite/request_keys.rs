@@ -42,10 +42,10 @@ fn known_request(
     request: &RequestKey,
 ) -> rusqlite::Result<Option<KnownRequest>> {
     conn.prepare_cached(KNOWN_REQUEST)?
-        .query_row((&key.user, &request.key), |row| {
+        .query_row((&key.user_id, &request.key), |row| {
             Ok(KnownRequest {
                 fingerprint: row.get(0)?,
-                key: SessionKey { app: row.get(1)?, user: row.get(2)?, session: row.get(3)? },
+                key: SessionKey { app_name: row.get(1)?, user_id: row.get(2)?, session_id: row.get(3)? },
                 id: row.get(4)?,
                 status: runs::status(row, 5)?,
             })
@@ -63,6 +63,6 @@ pub(super) fn insert(
         "INSERT INTO request_keys (user_id, key, session_key, run, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO NOTHING",
     )?
-    .execute((&key.user, &request.key, session_key, number, &request.fingerprint))
+    .execute((&key.user_id, &request.key, session_key, number, &request.fingerprint))
     .map(drop)
 }

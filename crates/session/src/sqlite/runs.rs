@@ -266,6 +266,7 @@ pub(super) fn enqueue(
     let head = sessions::head(conn, key)?;
     request_keys::check(conn, key, new, AcceptedAs::Enqueue)?;
     let known = by_id(conn, head.session_key, &new.id)?;
+    new.admit(key, known.is_some())?;
     let change = |ticket| Transition::Enqueue { owner: new.owner.clone(), ticket };
     let apply = |ticket| {
         lifecycle::transition(&head.turns(), known.as_ref().map(|run| &run.state), &change(ticket))
@@ -317,7 +318,7 @@ pub(super) fn payload(conn: &Connection, key: &SessionKey, id: &str) -> JobResul
             "SELECT payload FROM runs JOIN sessions USING (session_key)
              WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND run_id = ?4 AND status = 'queued'",
         )?
-        .query_row((&key.app, &key.user, &key.session, id), |row| row.get(0))
+        .query_row((&key.app_name, &key.user_id, &key.session_id, id), |row| row.get(0))
         .optional()?
         .flatten())
 }
@@ -363,7 +364,7 @@ pub(super) fn run(conn: &Connection, key: &SessionKey, id: &str) -> JobResult<Op
             "SELECT {COLUMNS} FROM runs JOIN sessions USING (session_key)
              WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND run_id = ?4"
         ))?
-        .query_row((&key.app, &key.user, &key.session, id), RunRow::read)
+        .query_row((&key.app_name, &key.user_id, &key.session_id, id), RunRow::read)
         .optional()?;
     let Some(row) = found else { return Ok(None) };
     let ahead = match (row.state.status, row.state.ticket) {
@@ -383,7 +384,7 @@ pub(super) fn runs(conn: &Connection, key: &SessionKey, limit: usize) -> JobResu
         "SELECT {COLUMNS} FROM runs JOIN sessions USING (session_key)
          WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 ORDER BY position DESC LIMIT ?4"
     ))?;
-    let rows = statement.query_map((&key.app, &key.user, &key.session, limit), RunRow::read)?;
+    let rows = statement.query_map((&key.app_name, &key.user_id, &key.session_id, limit), RunRow::read)?;
     let rows = rows.map(|row| row.map(|row| row.into_run(key, None)));
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

@@ -2,6 +2,7 @@
 
 use super::{
     artifacts, commit,
+    encoded_commit::EncodedCommit,
     fault::{JobError, JobResult, is_damage},
     runs, state,
 };
@@ -29,7 +30,7 @@ pub(super) fn head(conn: &Connection, key: &SessionKey) -> JobResult<SessionHead
             "SELECT session_key, last_seq, lease_epoch FROM sessions
              WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3",
         )?
-        .query_row((&key.app, &key.user, &key.session), |row| {
+        .query_row((&key.app_name, &key.user_id, &key.session_id), |row| {
             Ok(SessionHead { session_key: row.get(0)?, last_seq: row.get(1)?, lease_epoch: row.get(2)? })
         })
         .optional()?;
@@ -41,7 +42,7 @@ const ROW: &str =
 
 fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
-        key: SessionKey { app: row.get(1)?, user: row.get(2)?, session: row.get(3)? },
+        key: SessionKey { app_name: row.get(1)?, user_id: row.get(2)?, session_id: row.get(3)? },
         title: row.get(4)?,
         last_seq: Seq(row.get(5)?),
         total_tokens: row.get(6)?,
@@ -58,7 +59,7 @@ fn listed_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
             let bytes = row.get_ref(column)?.as_bytes().unwrap_or_default();
             Ok(String::from_utf8_lossy(bytes).into_owned())
         };
-        let key = SessionKey { app: text(1)?, user: text(2)?, session: text(3)? };
+        let key = SessionKey { app_name: text(1)?, user_id: text(2)?, session_id: text(3)? };
         // The cursor of the next page needs the time.
         Ok(SessionRow { updated_at: row.get(8).unwrap_or_default(), ..SessionRow::damaged(key) })
     })
@@ -68,7 +69,7 @@ fn listed_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 pub(super) fn is_known(conn: &Connection, key: &SessionKey) -> bool {
     let found = conn
         .prepare_cached("SELECT 1 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3")
-        .and_then(|mut find| find.exists((&key.app, &key.user, &key.session)));
+        .and_then(|mut find| find.exists((&key.app_name, &key.user_id, &key.session_id)));
     found.unwrap_or(false)
 }
 
@@ -76,7 +77,7 @@ pub(super) fn find(conn: &Connection, key: &SessionKey) -> rusqlite::Result<Opti
     conn.prepare_cached(&format!(
         "SELECT {ROW} FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3"
     ))?
-    .query_row((&key.app, &key.user, &key.session), |row| Ok((row.get(0)?, session_row(row)?)))
+    .query_row((&key.app_name, &key.user_id, &key.session_id), |row| Ok((row.get(0)?, session_row(row)?)))
     .optional()
 }
 
@@ -84,28 +85,30 @@ pub(super) fn find(conn: &Connection, key: &SessionKey) -> rusqlite::Result<Opti
 pub(super) struct EncodedNewSession {
     pub(super) key: SessionKey,
     pub(super) state: Vec<state::EncodedStateChange>,
-    pub(super) steps: Vec<commit::EncodedCommit>,
+    pub(super) steps: Vec<EncodedCommit>,
     pub(super) on_conflict: OnConflict,
+    pub(super) quota: Option<u64>,
 }
 
 impl EncodedNewSession {
     /// Its approximate size in the queue, in bytes.
     pub(super) fn size(&self) -> usize {
         let state: usize = self.state.iter().map(state::EncodedStateChange::size).sum();
-        state + self.steps.iter().map(commit::EncodedCommit::size).sum::<usize>()
+        state + self.steps.iter().map(EncodedCommit::size).sum::<usize>()
     }
 }
 
 pub(super) fn create(conn: &Connection, new: &EncodedNewSession) -> JobResult<SessionRow> {
-    let EncodedNewSession { key, state, steps, on_conflict } = new;
+    let EncodedNewSession { key, state, steps, on_conflict, quota } = new;
     let last_seq = u64::from(!state.is_empty());
     let made = conn
         .prepare_cached(
             "INSERT INTO sessions (app_name, user_id, session_id, last_seq, lease_epoch, created_at, updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO NOTHING",
         )?
-        .execute((&key.app, &key.user, &key.session, last_seq, runs::first_epoch(conn)?, clock::now()))?;
+        .execute((&key.app_name, &key.user_id, &key.session_id, last_seq, runs::first_epoch(conn)?, clock::now()))?;
     if made == 1 {
+        check_quota(conn, &key.user_id, *quota)?;
         state::change(
             conn,
             state::LogPosition { key, session_key: conn.last_insert_rowid(), seq: last_seq },
@@ -121,12 +124,22 @@ pub(super) fn create(conn: &Connection, new: &EncodedNewSession) -> JobResult<Se
     found.map(|(_, row)| row).ok_or_else(|| Error::NotFound(key.clone()).into())
 }
 
+/// The number of sessions of a user, maintained by triggers.
+const COUNT: &str = "SELECT sessions FROM session_counts WHERE user_id = ?1";
+
+/// Checks the quota after the session was inserted; an error rolls the insertion back.
+fn check_quota(conn: &Connection, user: &str, quota: Option<u64>) -> JobResult<()> {
+    let Some(quota) = quota else { return Ok(()) };
+    let count: u64 = conn.prepare_cached(COUNT)?.query_row((user,), |row| row.get(0))?;
+    if count > quota { Err(Error::QuotaReached { user: user.to_owned(), quota }.into()) } else { Ok(()) }
+}
+
 /// Foreign keys delete the data of the session. Artifacts have none, because they may exist before their session.
 pub(super) fn delete(conn: &Connection, key: &SessionKey) -> JobResult<bool> {
     let is_known = is_known(conn, key);
     let removed = conn
         .prepare_cached("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3")?
-        .execute((&key.app, &key.user, &key.session));
+        .execute((&key.app_name, &key.user_id, &key.session_id));
     let removed = removed.map_err(|error| {
         // The session row is deleted first, so it cannot be found any more when the damaged rows are reached.
         if is_known && is_damage(&error) { JobError::damaged(key, error) } else { error.into() }
@@ -154,7 +167,7 @@ fn page_sql(conditions: &[&str]) -> String {
 
 pub(super) fn list(conn: &Connection, query: &ListQuery) -> JobResult<Vec<SessionRow>> {
     match page(conn, query) {
-        Err(error) if is_damage(&error) => Ok(salvage(conn, query).map_err(|_| error)?),
+        Err(error) if is_damage(&error) => Ok(list_undamaged(conn, query).map_err(|_| error)?),
         page => Ok(page?),
     }
 }
@@ -172,13 +185,17 @@ fn page(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow
         conditions.push("user_id = :user");
         values.push((":user", user));
     }
+    if let Some(session) = &query.session {
+        conditions.push("session_id = :session");
+        values.push((":session", session));
+    }
     if let Some(SessionRow { key, updated_at, .. }) = &query.after {
         conditions.extend(AFTER_CURSOR);
         let after: [(&str, &dyn ToSql); 4] = [
             (":at", updated_at),
-            (":after_app", &key.app),
-            (":after_user", &key.user),
-            (":after_id", &key.session),
+            (":after_app", &key.app_name),
+            (":after_user", &key.user_id),
+            (":after_id", &key.session_id),
         ];
         values.extend(after);
     }
@@ -192,13 +209,15 @@ pub(super) fn all_keys(conn: &Connection) -> rusqlite::Result<BTreeSet<i64>> {
     conn.prepare(keys)?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Like [`page`], if pages of the table are damaged: reads the keys from an index and each row separately.
-fn salvage(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
+/// Like [`page`], if pages of the table are damaged: reads the keys from an index and each row separately. Of a session whose
+/// row is damaged, only the key is listed.
+fn list_undamaged(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
     let names = "SELECT app_name, user_id, session_id FROM sessions INDEXED BY sqlite_autoindex_sessions_1
-                 WHERE (?1 IS NULL OR app_name = ?1) AND (?2 IS NULL OR user_id = ?2)";
+                 WHERE (?1 IS NULL OR app_name = ?1) AND (?2 IS NULL OR user_id = ?2)
+                     AND (?3 IS NULL OR session_id = ?3)";
     let mut statement = conn.prepare(names)?;
-    let keys = statement.query_map((&query.app, &query.user), |row| {
-        Ok(SessionKey { app: row.get(0)?, user: row.get(1)?, session: row.get(2)? })
+    let keys = statement.query_map((&query.app, &query.user, &query.session), |row| {
+        Ok(SessionKey { app_name: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? })
     })?;
     let mut rows = Vec::new();
     for key in keys {

@@ -58,7 +58,7 @@ fn set(
     position: LogPosition<'_>,
     EncodedStateChange { scope, key, value }: &EncodedStateChange,
 ) -> rusqlite::Result<usize> {
-    let SessionKey { app, user, .. } = position.key;
+    let SessionKey { app_name: app, user_id: user, .. } = position.key;
     match scope {
         Scope::App => conn
             .prepare_cached(
@@ -101,12 +101,12 @@ pub(super) fn shared(
     state: &mut Vec<StateChange>,
 ) -> rusqlite::Result<()> {
     conn.prepare_cached("SELECT key, value FROM app_state WHERE app_name = ?1 ORDER BY position")?
-        .query_map((&key.app,), |row| add(state, Scope::App, row))?
+        .query_map((&key.app_name,), |row| add(state, Scope::App, row))?
         .collect::<rusqlite::Result<()>>()?;
     conn.prepare_cached(
         "SELECT key, value FROM user_state WHERE app_name = ?1 AND user_id = ?2 ORDER BY position",
     )?
-    .query_map((&key.app, &key.user), |row| add(state, Scope::User, row))?
+    .query_map((&key.app_name, &key.user_id), |row| add(state, Scope::User, row))?
     .collect()
 }
 

@@ -121,7 +121,7 @@ impl Writer {
         }
     }
 
-    /// Acquires room in the queue. A job larger than the whole queue is admitted when it is the only one.
+    /// Back-pressure: acquires room in the bounded queue. A job larger than the whole queue is admitted when it is the only one.
     ///
     /// While the queue is full, the job waits in the backlog for up to [`Options::queue_wait`]. If the backlog is full, too,
     /// the job is refused immediately: this bounds the memory of waiting jobs.

@@ -7,7 +7,7 @@ use session::{
 };
 use std::{future::poll_fn, path::PathBuf, task::Poll};
 use tempfile::TempDir;
-use testkit::store_suite::make::{key, says};
+use testkit::store_suite::make::{key, message_commit};
 
 pub(crate) fn file(dir: &TempDir) -> PathBuf {
     dir.path().join("lango.db")
@@ -30,7 +30,7 @@ pub(crate) fn holding(dir: &TempDir) -> Connection {
 }
 
 pub(crate) fn append<'a>(store: &'a SqliteStore, id: &str) -> Pending<'a, Committed> {
-    store.commit(&key("s"), says(id))
+    store.commit(&key("s"), message_commit(id))
 }
 
 /// Submits a write without waiting for its result.

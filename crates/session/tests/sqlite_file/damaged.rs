@@ -9,7 +9,7 @@ use session::{
 };
 use std::{collections::BTreeSet, fs, sync::Mutex};
 use tempfile::TempDir;
-use testkit::store_suite::make::{key, message, new_session, page, run_of, says, start_commit};
+use testkit::store_suite::make::{key, message, message_commit, new_session, page, run_of, start_commit};
 
 static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -84,9 +84,9 @@ async fn an_unreadable_row_damages_only_its_session() {
         let store = open(&dir, reporting()).unwrap();
         assert_names(store.load(&key("bad"), TailBudget::ALL).await, "bad");
         store.load(&key("good"), TailBudget::ALL).await.unwrap().unwrap();
-        store.commit(&key("good"), says("m2")).await.unwrap();
+        store.commit(&key("good"), message_commit("m2")).await.unwrap();
         let listed: BTreeSet<String> =
-            list(&store, None, 10).await.into_iter().map(|row| row.key.session).collect();
+            list(&store, None, 10).await.into_iter().map(|row| row.key.session_id).collect();
         assert_eq!(listed, BTreeSet::from(["bad".to_owned(), "good".to_owned()]), "{sql}");
     }
     let lines = REPORTED.lock().unwrap();
@@ -104,7 +104,7 @@ async fn a_damaged_page_damages_only_its_session() {
     assert_names(store.delete(&key("bad")).await, "bad");
     let found = store.load(&key("good"), TailBudget::ALL).await.unwrap().unwrap();
     assert_eq!(found.tail.len(), 1);
-    store.commit(&key("good"), says("m2")).await.unwrap();
+    store.commit(&key("good"), message_commit("m2")).await.unwrap();
     store.create(new_session(&key("new"), OnConflict::Fail)).await.unwrap();
     assert_eq!(list(&store, None, 10).await.len(), 3);
 }
@@ -116,7 +116,7 @@ async fn a_list_marks_sessions_with_unreadable_rows_as_damaged() {
     let store = open(&dir, Options::default()).unwrap();
     let (mut after, mut listed) = (None, Vec::new());
     while let Some(row) = list(&store, after, 1).await.pop() {
-        listed.push((row.key.session.clone(), row.is_damaged));
+        listed.push((row.key.session_id.clone(), row.is_damaged));
         after = Some(row);
     }
     listed.sort();
@@ -132,18 +132,18 @@ async fn a_damaged_page_of_the_session_table_hides_no_other_session() {
         let key = key(&format!("s{number}"));
         store.create(new_session(&key, OnConflict::Fail)).await.unwrap();
         let title = Some(format!("title of {number}."));
-        store.commit(&key, Commit { title, ..says("m1") }).await.unwrap();
+        store.commit(&key, Commit { title, ..message_commit("m1") }).await.unwrap();
     }
     drop(store);
     assert_eq!(overwrite_pages(&dir, TABLE_LEAF, "title of 150."), 1);
     let store = open(&dir, Options::default()).unwrap();
     let whole = list(&store, None, usize::MAX).await;
-    let names: BTreeSet<&str> = whole.iter().map(|row| row.key.session.as_str()).collect();
+    let names: BTreeSet<&str> = whole.iter().map(|row| row.key.session_id.as_str()).collect();
     assert_eq!((whole.len(), names.len()), (SESSIONS, SESSIONS));
     let damaged: Vec<&SessionRow> = whole.iter().filter(|row| row.is_damaged).collect();
     assert!(!damaged.is_empty() && damaged.len() < SESSIONS / 2, "{}", damaged.len());
     for row in damaged {
-        assert_names(store.load(&row.key, TailBudget::NONE).await, &row.key.session);
+        assert_names(store.load(&row.key, TailBudget::NONE).await, &row.key.session_id);
     }
     // Paging yields the same list.
     let (mut after, mut paged) = (None, Vec::new());

@@ -6,7 +6,7 @@ use session::{
     sqlite::{Options, SqliteStore},
 };
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
-use testkit::store_suite::make::{key, message, new_session, page, says, seqs};
+use testkit::store_suite::make::{key, message, message_commit, new_session, page, seqs};
 
 fn without_wait() -> Options {
     Options { busy_timeout: Duration::ZERO, ..Options::default() }
@@ -129,8 +129,8 @@ async fn commits_that_fit_are_stored_although_others_of_the_batch_do_not() {
     let huge = SessionMessage { content: "x".repeat(2_000_000), ..message("huge") };
     let huge = Commit::message(huge);
     let lock = holding(&dir);
-    let mut answers =
-        [says("m1"), huge.clone(), says("m2"), huge, says("m3")].map(|step| store.commit(&key("s"), step));
+    let mut answers = [message_commit("m1"), huge.clone(), message_commit("m2"), huge, message_commit("m3")]
+        .map(|step| store.commit(&key("s"), step));
     for answer in &mut answers {
         poll_once(answer).await;
     }

@@ -9,5 +9,6 @@ mod faults;
 mod moved;
 mod owners;
 mod queue;
+mod recipes;
 mod schema;
 mod upgrade;

@@ -7,7 +7,7 @@ use std::{
     task::Poll,
     time::{Duration, Instant},
 };
-use testkit::store_suite::make::{key, message, new_session, page, says, seqs};
+use testkit::store_suite::make::{key, message, message_commit, new_session, page, seqs};
 
 #[tokio::test]
 async fn the_queue_is_full_at_its_maximum_number_of_jobs() {
@@ -164,7 +164,7 @@ async fn a_clone_keeps_the_store_open() {
     let clone = store.clone();
     drop(store);
     clone.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    clone.commit(&key("s"), says("m1")).await.unwrap();
+    clone.commit(&key("s"), message_commit("m1")).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,11 +3,12 @@
 use crate::common::{file, fresh, open};
 use rusqlite::Connection;
 use session::{
-    Commit, Error, OnConflict, RunLog, RunStore, SessionLog, SessionStore, TailBudget, sqlite::Options,
+    Commit, Error, NewSession, OnConflict, RunLog, RunStore, SessionLog, SessionStore, TailBudget,
+    sqlite::Options,
 };
 use std::{fs, path::Path};
 use tempfile::TempDir;
-use testkit::store_suite::make::{key, new_session, page, run, says};
+use testkit::store_suite::make::{key, message_commit, new_session, page, run};
 
 /// The migrations in the source tree, oldest first.
 pub(crate) fn migrations() -> Vec<String> {
@@ -83,8 +84,10 @@ async fn a_file_of_every_earlier_version_is_migrated_without_loss() {
         // New features work on old data.
         let stored = found.tail[0].message.clone();
         assert!(store.commit(&key("s"), Commit::message(stored)).await.unwrap().repeated);
-        assert_eq!(store.commit(&key("s"), says("m2")).await.unwrap().seq.0, 3);
+        assert_eq!(store.commit(&key("s"), message_commit("m2")).await.unwrap().seq.0, 3);
         store.enqueue(&key("s"), run("q"), "payload".into()).await.unwrap();
+        let second = NewSession { quota: Some(1), ..new_session(&key("second"), OnConflict::Fail) };
+        assert!(matches!(store.create(second).await, Err(Error::QuotaReached { .. })), "{earlier}");
         assert!(store.delete(&key("s")).await.unwrap());
     }
 }
@@ -103,7 +106,7 @@ fn a_file_of_a_later_version_is_refused_and_not_changed() {
     conn.execute("INSERT INTO schema_version VALUES (99, 0)", []).unwrap();
     let refused = open(&dir, Options::default()).unwrap_err();
     assert!(matches!(&refused, Error::NewerSchema { found: 99, known, .. } if *known < 99), "{refused:?}");
-    assert!(refused.to_string().contains("was written by a newer version (schema 99, this one knows 5)"));
+    assert!(refused.to_string().contains("was written by a newer version (schema 99, this one knows 7)"));
     assert!(!refused.is_transient());
     assert_eq!(version(&conn), 99);
 }
@@ -122,7 +125,7 @@ fn a_failed_migration_is_rolled_back() {
 async fn committed_data_is_loaded_after_a_restart() {
     let (store, dir) = fresh(Options::default());
     store.create(new_session(&key("s"), OnConflict::Fail)).await.unwrap();
-    store.commit(&key("s"), says("m1")).await.unwrap();
+    store.commit(&key("s"), message_commit("m1")).await.unwrap();
     let before = store.load(&key("s"), TailBudget::ALL).await.unwrap().unwrap();
     drop(store);
     assert!(!dir.path().join("lango.db-wal").exists(), "a clean shutdown leaves one file");

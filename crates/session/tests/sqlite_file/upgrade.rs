@@ -217,7 +217,7 @@ async fn owners_of_earlier_versions_are_dead_and_their_runs_can_be_finished() {
                 start(&store, &key, run_of(me.name(), &orphan.id)).await.unwrap()
             };
             finish(&store, &lease, RunStatus::Done).await.unwrap();
-            finished.entry(key.session).or_default().push(orphan.id);
+            finished.entry(key.session_id).or_default().push(orphan.id);
         }
         let expected = [
             ("answer is queued", vec!["r1"]),

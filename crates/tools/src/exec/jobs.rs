@@ -3,10 +3,11 @@
 
 mod tools;
 
+use lock::LockExt;
 use std::{
     collections::{BTreeMap, HashMap},
     io::{Read, Seek, SeekFrom},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -78,7 +79,7 @@ impl BackgroundJobs {
     }
 
     fn owners(&self) -> MutexGuard<'_, HashMap<AppUser, OwnerJobs>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owners.locked()
     }
 
     fn start(
@@ -196,7 +197,7 @@ impl BackgroundJob {
 
     /// Waits for new output or the end of the job, at most for `time`.
     async fn wait_for_output(&self, time: Duration) {
-        let read_offset = *self.read_offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let read_offset = *self.read_offset.locked();
         let mut state = self.state.subscribe();
         let changed = state.wait_for(|state| state.ended.is_some() || state.bytes > read_offset);
         let _ = tokio::time::timeout(time, changed).await;
@@ -209,7 +210,7 @@ impl BackgroundJob {
 
     /// The summary with the output since the last call of this function.
     fn read_new_output(&self, context: &ExecToolContext) -> Result<Value, ToolsError> {
-        let mut read_offset = self.read_offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read_offset = self.read_offset.locked();
         let mut answer = self.summary();
         let mut file = context.outputs.open(HandleKind::Output, &self.handle)?;
         let bytes = self.state.borrow().bytes;

@@ -1,8 +1,9 @@
 //! The last bytes of a program's standard error, for its error message.
 
+use lock::LockExt;
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::{io::AsyncReadExt, process::ChildStderr};
@@ -20,7 +21,7 @@ impl StderrTail {
     pub(crate) async fn read_from(self, mut stderr: ChildStderr) {
         let mut buffer = [0; 4096];
         while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
-            let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tail = self.0.locked();
             tail.extend(&buffer[..length]);
             let excess = tail.len().saturating_sub(TAIL_BYTES);
             tail.drain(..excess);
@@ -29,7 +30,7 @@ impl StderrTail {
 
     /// The buffered text as plain text, or `None` if it is empty.
     pub(crate) fn text(&self) -> Option<String> {
-        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = self.0.locked();
         let text = to_plain_text(&tail.iter().copied().collect::<Vec<u8>>());
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }

@@ -5,13 +5,14 @@
 //! still registered. `PR_SET_PDEATHSIG` would not suffice: it fires when the parent's *thread* ends, it reaches the shell
 //! but not its children, and a command can reset it.
 
+use lock::LockExt;
 use std::{
     collections::BTreeSet,
     fmt,
     io::{self, BufRead, Write},
     path::PathBuf,
     process::{ChildStdin, Command, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use rustix::process::{Pid, Signal};
@@ -55,7 +56,7 @@ impl Watchdog {
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, WatchdogState>> {
-        Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(self.0.as_ref()?.locked())
     }
 }
 

@@ -1,12 +1,13 @@
 //! The last known version of each file, so that an edit does not overwrite a change by another process or person.
 
+use lock::LockExt;
 use std::{
     collections::HashMap,
     fs::Metadata,
     hash::{DefaultHasher, Hasher},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// The version of each file when these tools last read or wrote it, shared by the tools of one registry.
@@ -50,12 +51,12 @@ impl From<&Metadata> for FileStamp {
 impl FileVersions {
     pub(super) fn record(&self, path: &Path, metadata: &Metadata, digest: Option<ContentDigest>) {
         let version = FileVersion { stamp: metadata.into(), digest };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), version);
+        self.0.locked().insert(path.to_owned(), version);
     }
 
     /// Whether the file differs from its recorded version. A file without a recorded version counts as unchanged.
     pub(super) fn has_changed(&self, path: &Path, metadata: &Metadata, content: &[u8]) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
+        let known = self.0.locked().get(path).copied();
         known.is_some_and(|known| match known.digest {
             Some(digest) => digest != ContentDigest::compute(content),
             None => known.stamp != FileStamp::from(metadata),

@@ -1,10 +1,11 @@
 //! One tool call: it ends with its result, with the cancellation of the turn, or by timeout. An abandoned call is cancelled
 //! at the server.
 
+use lock::LockExt;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -142,7 +143,7 @@ impl NotificationHandler {
 
 impl ServerNotifications {
     fn progress(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::UnboundedSender<String>>> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.locked()
     }
 }
 

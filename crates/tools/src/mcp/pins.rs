@@ -1,13 +1,14 @@
 //! Digests of what a person has seen: descriptions of server tools, and project files that may start servers. The file has
 //! one JSON object per line, and the last one for a name counts.
 
+use lock::LockExt;
 use std::{
     collections::HashMap,
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use serde::{Deserialize, Serialize};
@@ -82,7 +83,7 @@ impl ToolPins {
     }
 
     fn known(&self) -> MutexGuard<'_, Option<HashMap<(String, String), String>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.locked()
     }
 }
 

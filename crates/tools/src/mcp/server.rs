@@ -1,7 +1,9 @@
-//! One server: lazy start, restart after its death, and refresh of its tool list.
+//! One MCP server: it is started by its first use, restarted when it dies (by the next call, with backoff), and its tool list is
+//! refreshed.
 
+use lock::LockExt;
 use std::{
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -114,7 +116,7 @@ impl McpServer {
     }
 
     pub(super) fn snapshot(&self) -> MutexGuard<'_, ServerSnapshot> {
-        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.snapshot.locked()
     }
 
     /// Lists the tools of the server if needed, and waits for the result. The wait is short if the server failed before, so

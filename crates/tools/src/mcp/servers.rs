@@ -1,9 +1,10 @@
 //! All servers of one app, started concurrently when their tools are first requested.
 
+use lock::LockExt;
 use std::{
     collections::HashSet,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use futures::future::join_all;
@@ -61,7 +62,7 @@ impl McpServers {
     pub fn known(&self) -> Vec<ListedTool> {
         let snapshots: Vec<_> = self.all.iter().map(|server| server.snapshot().clone()).collect();
         let versions: Vec<u64> = snapshots.iter().map(|snapshot| snapshot.version).collect();
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.locked();
         if let Some((_, listed)) = cache.as_ref().filter(|(cached, _)| *cached == versions) {
             return listed.clone();
         }

@@ -1,11 +1,13 @@
 //! Spilling of long strings: while a JSON message is received, a string above the size limit is written to the output store,
 //! and a placeholder takes its position in the message.
 
+use bounded_cache::{BoundedCache, Limits};
+use lock::LockExt;
 use std::{
     collections::VecDeque,
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     task::{Context, Poll, ready},
 };
 
@@ -26,30 +28,26 @@ const CHUNK: usize = 64 << 10;
 const MAX_SPILLED: usize = 256;
 
 /// Spilled strings by placeholder. Clones share them.
-#[derive(Clone, Default)]
-pub(super) struct SpilledStrings(Arc<Mutex<VecDeque<(String, CapturedOutput)>>>);
+#[derive(Clone)]
+pub(super) struct SpilledStrings(Arc<Mutex<BoundedCache<String, CapturedOutput>>>);
+
+impl Default for SpilledStrings {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(BoundedCache::new(Limits::entries(MAX_SPILLED)))))
+    }
+}
 
 impl SpilledStrings {
     /// Adds a string and returns its placeholder. It is random, so that a server cannot forge one.
     fn insert(&self, output: CapturedOutput) -> String {
         let placeholder = format!("left out {}", uuid::Uuid::new_v4().simple());
-        let mut all = self.lock();
-        all.push_back((placeholder.clone(), output));
-        if all.len() > MAX_SPILLED {
-            all.pop_front();
-        }
+        self.0.locked().insert(placeholder.clone(), output, 0);
         placeholder
     }
 
     /// Removes and returns the string of a placeholder.
     pub(super) fn take(&self, placeholder: &str) -> Option<CapturedOutput> {
-        let mut all = self.lock();
-        let at = all.iter().position(|(known, _)| known == placeholder)?;
-        all.remove(at).map(|(_, output)| output)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, CapturedOutput)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked().remove(placeholder)
     }
 }
 

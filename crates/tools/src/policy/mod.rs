@@ -68,13 +68,15 @@ impl PolicyRequest<'_> {
 pub struct Verdict {
     pub decision: Decision,
     pub reason: String,
+    /// Whether the call is allowed because it only reads, and not by a rule.
+    pub is_read_only: bool,
     /// The rules that "always" stores. Empty if no rule would be safe.
     pub always: Vec<PolicyRule>,
 }
 
 impl Verdict {
-    fn new(decision: Decision, reason: impl Into<String>) -> Self {
-        Self { decision, reason: reason.into(), always: Vec::new() }
+    pub fn new(decision: Decision, reason: impl Into<String>) -> Self {
+        Self { decision, reason: reason.into(), is_read_only: false, always: Vec::new() }
     }
 }
 
@@ -131,7 +133,7 @@ impl Policy {
 /// injection). Read-only tools and commands stay allowed.
 fn ask_if_tainted(verdict: Verdict, request: &PolicyRequest<'_>) -> Verdict {
     let Some(source) = request.tainted_by else { return verdict };
-    let only_reads = request.spec.safety == Safety::Read || verdict.reason == script::ONLY_READS;
+    let only_reads = request.spec.safety == Safety::Read || verdict.is_read_only;
     if verdict.decision != Decision::Allow || only_reads {
         return verdict;
     }

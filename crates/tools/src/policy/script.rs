@@ -46,17 +46,23 @@ struct ScriptEvaluator<'a> {
 struct CommandVerdict {
     decision: Decision,
     reason: String,
+    /// Allowed because it only reads, and not by a rule.
+    is_read_only: bool,
     /// The rule that would allow it.
     always: Option<PolicyRule>,
 }
 
 impl CommandVerdict {
     fn allow(reason: impl Into<String>) -> Self {
-        Self { decision: Decision::Allow, reason: reason.into(), always: None }
+        Self { decision: Decision::Allow, reason: reason.into(), is_read_only: false, always: None }
+    }
+
+    fn read_only() -> Self {
+        Self { is_read_only: true, ..Self::allow(ONLY_READS) }
     }
 
     fn ask(reason: impl Into<String>) -> Self {
-        Self { decision: Decision::Ask, reason: reason.into(), always: None }
+        Self { decision: Decision::Ask, reason: reason.into(), is_read_only: false, always: None }
     }
 }
 
@@ -81,14 +87,15 @@ pub(super) fn decide(policy: &Policy, text: &str, base: &Verdict, scope: &PathSc
     let mut always: Vec<PolicyRule> =
         not_allowed().filter_map(|(_, verdict)| verdict.always.clone()).collect();
     always.dedup();
+    // The rule is the reason, not the read-only commands of the same script.
+    let by_rule = || verdicts.iter().find(|(_, verdict)| !verdict.is_read_only);
+    let is_read_only = decision == Decision::Allow && by_rule().is_none();
     let reason = match decision {
         _ if reasons.is_empty() => "it contains no command".to_owned(),
-        Decision::Allow if reasons.iter().all(|reason| reason == ONLY_READS) => ONLY_READS.to_owned(),
-        // The rule is the reason, not the read-only commands of the same script.
-        Decision::Allow => reasons.into_iter().find(|reason| reason != ONLY_READS).unwrap_or_default(),
+        Decision::Allow => by_rule().map_or(ONLY_READS, |(_, verdict)| &verdict.reason).to_owned(),
         Decision::Ask | Decision::Deny => reasons.join("; "),
     };
-    Verdict { decision, reason, always: if can_be_stored { always } else { Vec::new() } }
+    Verdict { decision, reason, is_read_only, always: if can_be_stored { always } else { Vec::new() } }
 }
 
 /// The verdict on a script that cannot be parsed. If any command is denied, the script may contain it, so it asks even if a
@@ -154,7 +161,7 @@ impl ScriptEvaluator<'_> {
         }
         verdicts.extend(simple.redirects.iter().filter_map(|redirect| self.evaluate_redirection(redirect)));
         if simple.words.is_empty() {
-            verdicts.push(CommandVerdict::allow(ONLY_READS));
+            verdicts.push(CommandVerdict::read_only());
         } else {
             verdicts.extend(self.evaluate_words(&simple.words));
         }
@@ -248,6 +255,7 @@ impl ScriptEvaluator<'_> {
         if let Some(rule) = rule.filter(|rule| rule.decision == Decision::Deny) {
             return CommandVerdict {
                 decision: Decision::Deny,
+                is_read_only: false,
                 reason: format!("a rule says: {rule}"),
                 always: None,
             };
@@ -278,7 +286,7 @@ impl ScriptEvaluator<'_> {
             None => {}
         }
         let why = match read_only::check(words, self.scope, &self.directories) {
-            Ok(()) => return CommandVerdict::allow(ONLY_READS),
+            Ok(()) => return CommandVerdict::read_only(),
             Err(why) => why,
         };
         CommandVerdict { always: narrowest_rule(name, words), ..CommandVerdict::ask(why) }

@@ -1,9 +1,9 @@
-//! A good request to Ollama, and how to spoil it.
+//! A valid request to Ollama, and the mutations that make it invalid.
 
-use super::Spoil;
+use super::Mutation;
 use serde_json::{Value, json};
 
-pub(super) fn good() -> Value {
+pub(super) fn valid() -> Value {
     json!({
         "model": "llama", "stream": true, "think": "low", "format": {"type": "object"},
         "messages": [
@@ -25,7 +25,7 @@ pub(super) fn good() -> Value {
     })
 }
 
-pub(super) const SPOILS: &[Spoil] = &[
+pub(super) const MUTATIONS: &[Mutation] = &[
     ("ollama/model", |body| body["model"] = json!("")),
     ("ollama/messages", |body| body["messages"] = json!([])),
     ("ollama/role", |body| body["messages"][5]["role"] = json!("model")),

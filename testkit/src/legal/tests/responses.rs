@@ -1,9 +1,9 @@
-//! A good request to OpenAI's Responses, and how to spoil it.
+//! A valid request to OpenAI's Responses API, and the mutations that make it invalid.
 
-use super::Spoil;
+use super::Mutation;
 use serde_json::{Value, json};
 
-pub(super) fn good() -> Value {
+pub(super) fn valid() -> Value {
     json!({
         "model": "gpt", "store": false, "stream": true, "instructions": "Be kind.", "include": ["reasoning.encrypted_content"],
         "input": [
@@ -34,7 +34,7 @@ pub(super) fn good() -> Value {
     })
 }
 
-pub(super) const SPOILS: &[Spoil] = &[
+pub(super) const MUTATIONS: &[Mutation] = &[
     ("responses/model", |body| body["model"] = json!("")),
     ("responses/parameter", |body| body["seed"] = json!(7)),
     ("responses/input", |body| body["input"] = json!([])),

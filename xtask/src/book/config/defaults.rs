@@ -1,12 +1,12 @@
-//! Defaults that are numbers: each is written in a doc comment and set by code elsewhere. This table ties the two together.
+//! Numeric defaults: each is written in a doc comment and set by code elsewhere. The table connects the two.
 
 use super::types::Field;
 
-/// A key, the default that its doc comment has, and the code that sets it.
+/// A key, the default in its doc comment, and the code that sets it.
 struct Default {
     key: &'static str,
     value: &'static str,
-    /// Where the code is, as the beginning of a path.
+    /// Prefix of the path of the code.
     below: &'static str,
     code: &'static str,
 }
@@ -41,6 +41,18 @@ const DEFAULTS: &[Default] = &[
     set("server.maxHeadBytes", "65536", "crates/server/src/", "head: 64 * 1024"),
     set("server.headTimeoutSeconds", "30", "crates/server/src/", "head_timeout: Duration::from_secs(30)"),
     set("server.maxConnections", "1024", "crates/server/src/", "connections: 1024"),
+    set("server.bodyTimeoutSeconds", "300", "crates/server/src/", "body_timeout: Duration::from_mins(5)"),
+    set("server.stallTimeoutSeconds", "60", "crates/server/src/", "grace: Duration::from_mins(1)"),
+    set("server.minBytesPerSecond", "4096", "crates/server/src/", "bytes_per_second: 4096"),
+    set("server.connectionsPerAddress", "64", "crates/server/src/", "connections_per_address: 64"),
+    set("server.requestsPerUser", "256", "crates/server/src/", "requests_per_user: 256"),
+    set(
+        "server.maxResponseMemoryBytes",
+        "33554432",
+        "crates/server/src/",
+        "response_memory: 32 * 1024 * 1024",
+    ),
+    set("server.sessionsPerUser", "1000000", "crates/server/src/", "sessions_per_user: 1_000_000"),
     set("server.requestsPerMinute", "6000", "crates/server/src/", "requests_per_minute: 6000"),
     set("server.runsPerUser", "64", "crates/server/src/", "runs_per_user: 64"),
     set("tools.timeoutS", "120", "crates/tools/src/exec/", "time: Duration::from_mins(2)"),
@@ -56,7 +68,7 @@ const DEFAULTS: &[Default] = &[
     ),
 ];
 
-/// Numbers that are not in the table, differ from it, or are no longer set by that code.
+/// Numeric defaults that are not in the table, differ from it, or are no longer set by that code.
 pub(super) fn check<'a>(
     files: &[(String, String)],
     fields: impl Iterator<Item = (String, &'a Field)>,
@@ -78,13 +90,13 @@ pub(super) fn check<'a>(
             |(path, text): &(String, String)| path.starts_with(default.below) && text.contains(default.code);
         if !files.iter().any(sets) {
             let Default { below, code, .. } = default;
-            problems.push(format!("no file below {below} says `{code}` any more: correct the default of {key}, or xtask/src/book/config/defaults.rs"));
+            problems.push(format!("no file below {below} contains `{code}`: correct the default of {key}, or xtask/src/book/config/defaults.rs"));
         }
     }
     problems
 }
 
-/// The number that a default consists of.
+/// The number, if the default is one.
 fn number(default: &str) -> Option<&str> {
     let inside = default.strip_prefix('`')?.strip_suffix('`')?;
     inside.chars().all(|c| c.is_ascii_digit()).then_some(inside)
@@ -112,17 +124,17 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_what_the_code_sets() {
+    fn numeric_default_must_match_the_code() {
         let code = [("crates/server/src/limits.rs", "runs_per_user: 64,")];
         assert_eq!(reported("server.runsPerUser", "`64`", &code), "");
         assert!(reported("server.runsPerUser", "`65`", &code).contains("is 64 by"));
         let changed = [("crates/server/src/limits.rs", "runs_per_user: 32,")];
-        assert!(reported("server.runsPerUser", "`64`", &changed).contains("`runs_per_user: 64` any more"));
+        assert!(reported("server.runsPerUser", "`64`", &changed).contains("contains `runs_per_user: 64`:"));
         assert!(reported("server.newLimit", "`7`", &code).contains("name the code that sets it"));
     }
 
     #[test]
-    fn only_numbers_need_code() {
+    fn other_defaults_need_no_code() {
         assert_eq!(reported("model", "the first provider with a key", &[]), "");
         assert_eq!(reported("user", "`\"user\"`", &[]), "");
     }

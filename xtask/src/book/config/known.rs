@@ -1,4 +1,4 @@
-//! The providers that are known by name, from the table in the source.
+//! The built-in providers, parsed from the table in the source.
 
 use syn::{Expr, ExprCall, ExprStruct, Item, Lit, Member};
 
@@ -14,7 +14,7 @@ pub(super) struct Known {
     pub(super) is_chosen_by_key: bool,
 }
 
-/// The elements of `KNOWN`: calls of `Known::chat` and `Known::here`, some of them with fields that differ.
+/// Parses the elements of `KNOWN`: calls of `Known::chat` and `Known::here`, some with overridden fields.
 pub(super) fn parse(file: &syn::File) -> Result<Vec<Known>, String> {
     let table = file.items.iter().find_map(|item| match item {
         Item::Const(constant) if constant.ident == "KNOWN" => Some(&*constant.expr),
@@ -23,7 +23,7 @@ pub(super) fn parse(file: &syn::File) -> Result<Vec<Known>, String> {
     match table {
         Some(Expr::Reference(reference)) => match &*reference.expr {
             Expr::Array(array) => array.elems.iter().map(row).collect(),
-            _ => Err("KNOWN is no array".to_owned()),
+            _ => Err("KNOWN is not an array".to_owned()),
         },
         _ => Err("known.rs has no KNOWN".to_owned()),
     }
@@ -76,7 +76,7 @@ fn is_true(expr: &Expr) -> bool {
     matches!(expr, Expr::Lit(literal) if matches!(&literal.lit, Lit::Bool(yes) if yes.value))
 }
 
-/// The last name of a path.
+/// The last segment of a path.
 fn path_end(expr: &Expr) -> String {
     match expr {
         Expr::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default(),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_with_what_differs() {
+    fn rows_are_parsed_with_overridden_fields() {
         let source = r#"
             pub const KNOWN: &[Known] = &[
                 Known { api: ApiName::Responses, url_variable: Some("A_URL"), ..Known::chat("a", "https://a", &["A_KEY", "B_KEY"], "m") },
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_the_reference_does_not_show_is_reported() {
+    fn unknown_field_is_reported() {
         let source =
             r#"const KNOWN: &[Known] = &[Known { region: "eu", ..Known::here("o", ApiName::Chat, "u") }];"#;
         assert!(parse(&syn::parse_file(source).unwrap()).unwrap_err().contains("`region`"));

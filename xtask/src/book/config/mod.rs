@@ -1,10 +1,10 @@
-//! The configuration reference, generated from the types that `lango.toml` is read with.
+//! The configuration reference, generated from the serde types of `lango.toml`.
 //!
 //! | read | for |
 //! |---|---|
 //! | `types` | keys, kinds of values and doc comments, from the source |
 //! | `known` | the table of known providers, from the source |
-//! | `defaults` | numbers in doc comments beside the code that sets them |
+//! | `defaults` | numbers in doc comments, compared with the code that sets them |
 
 mod defaults;
 mod known;
@@ -14,10 +14,10 @@ use super::is_rust;
 use std::fmt::Write;
 use types::{Field, KeyKind, Types};
 
-/// The module and the type that the file is read as.
+/// The module and the type of the whole file.
 const ROOT: (&str, &str) = ("file", "ConfigFile");
 
-/// Capitals in string literals of the configuration that are no variables of the environment.
+/// Upper-case string literals of the configuration that are not environment variables.
 const NO_VARIABLES: [&str; 1] = ["KEY"];
 
 /// The generated parts of the page.
@@ -50,7 +50,7 @@ impl Reference {
     }
 }
 
-/// Every key that takes a value, with the table in front of it.
+/// All keys with a value, each with the path of its table.
 fn leaves(sections: &[Section]) -> impl Iterator<Item = (String, &Field)> {
     sections.iter().flat_map(|section| {
         let dot = if section.path.is_empty() { "" } else { "." };
@@ -58,7 +58,7 @@ fn leaves(sections: &[Section]) -> impl Iterator<Item = (String, &Field)> {
     })
 }
 
-/// A table, then the tables inside it.
+/// Collects a table, then its nested tables.
 fn collect(
     types: &Types,
     (module, name): (&str, &str),
@@ -81,7 +81,7 @@ fn collect(
     Ok(())
 }
 
-/// The type of a table with keys of its own.
+/// The module and type of a table with its own keys.
 fn table(kind: &KeyKind) -> Option<(&str, &str)> {
     match kind {
         KeyKind::Table(module, name) => Some((module, name)),
@@ -125,7 +125,7 @@ fn section(section: &Section) -> String {
     text
 }
 
-/// As the doc comment says, or as the type has it. `None` if neither says.
+/// The default from the doc comment, or from the type; `None` if neither has one.
 fn default(field: &Field) -> Option<String> {
     if let Some(default) = &field.docs.default {
         return Some(default.clone());
@@ -162,7 +162,7 @@ fn providers(known: &[known::Known]) -> String {
     text
 }
 
-/// Variables that the configuration reads and the page does not mention.
+/// Environment variables that the configuration reads but the page does not mention.
 pub(super) fn unmentioned_variables(files: &[(String, String)], page: &str) -> Vec<String> {
     let sources = files.iter().filter(|(path, _)| path.starts_with("crates/cli/src/config/"));
     let sources = sources.filter(|(path, _)| is_rust(path) && !path.ends_with("/tests.rs"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_has_its_type_its_default_and_its_meaning() {
+    fn every_key_has_type_default_and_meaning() {
         let page = generated(SOURCE).unwrap();
         for line in [
             "| `model` | string | `demo` | `LANGO_MODEL` | The model, as `a\\|b`. |",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_the_page_does_not_mention_is_reported() {
+    fn undocumented_variable_is_reported() {
         let source = "fn a() { env(\"LANGO_A\"); env(\"LANGO_B\"); env(\"Lango\"); }\n#[cfg(test)]\nmod tests { const C: &str = \"LANGO_C\"; }\n";
         let files = [("crates/cli/src/config/env.rs".to_owned(), source.to_owned())];
         let reported = unmentioned_variables(&files, "set `LANGO_A`");

@@ -1,4 +1,4 @@
-//! The serde types of `lango.toml`, read from their source: keys, kinds of values, and what their doc comments say.
+//! The serde types of `lango.toml`, parsed from their source: keys, kinds of values, and doc comments.
 
 use super::super::is_rust;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use syn::{
     PathArguments, Token, Type, UseTree,
 };
 
-/// Where the types are.
+/// The directory of the types.
 const CONFIG: &str = "crates/cli/src/config/";
 
 pub(super) struct Types {
@@ -24,14 +24,14 @@ pub(super) struct Field {
     pub(super) kind: KeyKind,
     pub(super) docs: Docs,
     pub(super) is_required: bool,
-    /// For a table whose type is in another crate: the keys that its doc comment has to name.
+    /// For a table whose type is in another crate: the keys that its doc comment must name.
     pub(super) foreign_keys: Vec<String>,
 }
 
-/// What a key takes.
+/// The kind of value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KeyKind {
-    /// A value, described in a word or two.
+    /// A value, with a short description.
     Value(String),
     /// One of a few words.
     Words(String),
@@ -42,13 +42,13 @@ pub(super) enum KeyKind {
     Map(Box<KeyKind>),
 }
 
-/// A doc comment, with its labelled lines apart.
+/// A doc comment, with its labelled lines separated.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Docs {
     pub(super) text: String,
     pub(super) default: Option<String>,
     pub(super) environment: Option<String>,
-    /// What stands for a chosen name in the heading of a table.
+    /// The placeholder for a chosen name in the heading of a table.
     pub(super) name: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl Types {
     }
 
     pub(super) fn module(&self, name: &str) -> Result<&syn::File, String> {
-        self.modules.get(name).ok_or_else(|| format!("{CONFIG}{name}.rs is not there"))
+        self.modules.get(name).ok_or_else(|| format!("{CONFIG}{name}.rs does not exist"))
     }
 
     /// The keys of a table, in the order of the source.
@@ -105,9 +105,9 @@ impl Types {
     }
 
     fn kind(&self, module: &str, ty: &Type) -> Result<KeyKind, String> {
-        let (name, arguments) = outer(ty).ok_or("its type is none that the reference knows")?;
+        let (name, arguments) = outer(ty).ok_or("its type is not supported by the reference")?;
         let value = |text: &str| Ok(KeyKind::Value(text.to_owned()));
-        let inner = || arguments.last().ok_or_else(|| format!("{name} of what?"));
+        let inner = || arguments.last().ok_or_else(|| format!("{name} has no type argument"));
         match name.as_str() {
             "Option" => self.kind(module, inner()?),
             "Vec" => Ok(KeyKind::List(Box::new(self.kind(module, inner()?)?))),
@@ -213,7 +213,7 @@ impl std::fmt::Display for KeyKind {
     }
 }
 
-/// ` of strings`, or what each element may be.
+/// The suffix for the elements: ` of strings`, or `; each …`.
 fn each(kind: &KeyKind) -> String {
     match kind {
         KeyKind::Value(text) if text.chars().all(char::is_alphabetic) => format!(" of {text}s"),
@@ -303,7 +303,7 @@ fn or(all: &[String]) -> String {
 fn serde(attributes: &[Attribute]) -> Serde {
     let mut found = Serde::default();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
-        // What cannot be parsed is the compiler's to tell.
+        // The compiler reports attributes that cannot be parsed.
         let _ = attribute.parse_nested_meta(|meta| {
             let value = if meta.input.peek(Token![=]) {
                 Some(meta.value()?.parse::<LitStr>()?.value())

@@ -2,8 +2,8 @@
 //! server has taken its runs over.
 //!
 //! 1. Preparing: one server gets a message for each [`Situation`], each in a session of its own. A reader of each run, and the
-//!    file that the held tools write, tell when the situations are reached.
-//! 2. Stopped: the server is stopped in all of them at once, and the store must agree that they are reached. A second server, the
+//!    file that the held tools write, show when the situations are reached.
+//! 2. Stopped: the server is stopped in all of them at once, and the stored events must confirm them. A second server, the
 //!    witness, which the drill keeps alive, gets a message behind each run and a reader of each run. After ten seconds without a
 //!    heartbeat the witness, or the third server, must take the runs over and answer them.
 //! 3. Resumed: the server continues and tries to store what it was working on. Its commits must be refused, because the epoch of
@@ -36,13 +36,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// From the beginning of the round: clients are at work by then.
+/// Time from the beginning of the round, when clients are active.
 const BEGINS_AFTER: Duration = Duration::from_secs(2);
-/// Between two attempts.
+/// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The longest time to reach all situations: they take two seconds, or much more on a busy machine.
 const PREPARATION: Duration = Duration::from_secs(9);
-/// After so much time without a stop the drill has failed.
+/// The drill fails after this time without a stop.
 const ATTEMPTS: Duration = Duration::from_mins(3);
 /// The longest time to take the runs over and answer them: ten seconds without a heartbeat, observed every two seconds, and the
 /// answers. Much more on a busy machine.
@@ -55,7 +55,7 @@ const AFTERWARDS: Duration = Duration::from_millis(500);
 
 pub(super) struct Drill {
     phase: Phase,
-    /// How often it was prepared.
+    /// Number of preparations.
     attempts: u64,
     gives_up: Instant,
 }
@@ -123,7 +123,7 @@ impl Drill {
         }
     }
 
-    /// Whether nothing more will be tried in this round.
+    /// Whether the drill of this round has ended.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
     }
@@ -136,7 +136,7 @@ impl Drill {
         }
     }
 
-    /// Does what is due. Never waits longer than a few requests take.
+    /// Advances the drill. Blocks for a few requests at most.
     pub(super) fn tick(fleet: &mut Fleet<'_>) -> Result<()> {
         let before = fleet.drill_mut().stopped_slot();
         let phase = mem::replace(&mut fleet.drill_mut().phase, Phase::Over);
@@ -270,7 +270,7 @@ impl Preparing {
 
 impl Stopped {
     fn new(fleet: &mut Fleet<'_>, (slots, at): (Slots, Moment), cases: Vec<Case>) -> Result<Self> {
-        // The result of the tools is the server's to store when it continues.
+        // The stopped server tries to store the results of the tools when it continues.
         fleet.stage.machine.release_tools()?;
         let witness = address_in(fleet, slots.witness)?;
         let (mut behind, mut witnesses) = (Vec::new(), Vec::new());

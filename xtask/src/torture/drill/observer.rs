@@ -59,7 +59,7 @@ impl Observer {
         Self { reading: Reading::new(session, run), server, state: State::Opening, updates }
     }
 
-    /// Takes what has arrived since the last call.
+    /// Records the events that arrived since the last call.
     pub(super) fn update(&mut self, stage: &Stage<'_>) {
         for update in self.updates.try_iter() {
             match update {
@@ -100,7 +100,7 @@ impl Observer {
         let ServerName { slot, spawn } = self.server;
         let reason = match &self.state {
             State::Complete => return None,
-            State::Opening | State::Open => "still waits",
+            State::Opening | State::Open => "the stream has not ended",
             State::Broken(error) => error,
         };
         let seen = self.reading.seen.len();

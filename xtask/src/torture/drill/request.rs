@@ -26,7 +26,7 @@ pub(super) struct Sent {
     pub(super) accepted: Moment,
 }
 
-/// Creates a session and answers whether it is stored. It may exist.
+/// Creates a session and returns whether it is stored. It may exist.
 pub(super) fn create_session(server: SocketAddr, session: &str) -> bool {
     create_within(server, session, REQUEST)
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 /// Shown text must be stored within a second. A server is stopped after it has streamed text for longer than that.
 const TEXT_AGE: Duration = Duration::from_millis(1_200);
-/// The scripted model is asked some milliseconds after a message was accepted, and then says nothing for two seconds.
+/// The scripted model is called some milliseconds after a message was accepted, and then sends nothing for two seconds.
 const REQUEST_AGE: Duration = Duration::from_millis(200);
 
-/// What a server does for a run when it is stopped.
+/// The activity of a server for a run when it is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Situation {
     /// It streams an answer, and readers have received some of the text.
@@ -20,12 +20,12 @@ pub(in super::super) enum Situation {
     IdempotentCall,
     /// A call that is not idempotent has begun and has no result.
     OnceCall,
-    /// It has asked the model and has received nothing.
+    /// It has called the model and has received nothing.
     FirstByte,
 }
 
 impl Situation {
-    /// In the order in which a drill brings them about: the one that passes first comes last.
+    /// In the order of preparation: the situation with the shortest duration is last.
     pub(in super::super) const ALL: [Self; 4] =
         [Self::Streaming, Self::IdempotentCall, Self::OnceCall, Self::FirstByte];
 
@@ -70,7 +70,7 @@ impl Situation {
         }
     }
 
-    /// Whether the run has gone on to another situation.
+    /// Whether the situation has passed.
     pub(super) fn is_over(self, reading: &Reading) -> bool {
         let stored = reading.seen.iter().filter(|seen| matches!(seen.body, EventBody::Stored(_))).count();
         match self {
@@ -138,7 +138,7 @@ mod tests {
         EventBody::Partial { event: "e".to_owned(), text: text.to_owned() }
     }
 
-    /// Whether the situation is reached so many milliseconds after the message was accepted.
+    /// Whether the situation is reached this many milliseconds after the message was accepted.
     fn is_reached(situation: Situation, reading: &Reading, executed: &str, millis: u64) -> bool {
         let accepted = Duration::from_secs(5);
         let times = Times { now: accepted + Duration::from_millis(millis), accepted };
@@ -146,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn streaming_needs_text_that_is_old_enough_to_be_stored_and_text_after_it() {
-        /// Pieces of text that were received so many milliseconds after the first one.
+    fn streaming_situation_needs_text_older_than_the_save_interval_and_newer_text() {
+        /// Pieces of text that were received this many milliseconds after the first one.
         fn received(pieces: &[(&str, u64)]) -> Reading {
             let mut reading = reading(pieces.iter().map(|(text, _)| piece(text)));
             for (seen, (_, millis)) in reading.seen.iter_mut().zip(pieces) {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_must_be_stored_and_executed_and_have_no_result() {
+    fn call_situation_needs_a_stored_and_executed_call_without_result() {
         for situation in [Situation::IdempotentCall, Situation::OnceCall] {
             let called = reading([EventBody::Stored(call())]);
             assert!(is_reached(situation, &called, "c1", 0));
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_byte_a_reader_has_received_nothing() {
+    fn first_byte_situation_needs_a_reader_without_events() {
         assert!(is_reached(Situation::FirstByte, &reading([]), "", 200));
         assert!(!is_reached(Situation::FirstByte, &reading([]), "", 100));
         assert!(!is_reached(Situation::FirstByte, &reading([piece("a")]), "", 200));
     }
 
     #[test]
-    fn the_store_has_the_message_and_of_the_answer_only_the_call() {
+    fn stored_situation_has_the_message_and_at_most_the_call() {
         for situation in [Situation::Streaming, Situation::FirstByte] {
             assert!(situation.is_stored(&[user()]));
             assert!(!situation.is_stored(&[]) && !situation.is_stored(&[user(), call()]));

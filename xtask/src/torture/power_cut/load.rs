@@ -1,5 +1,5 @@
-//! What is recorded: clients and a terminal talk to servers that are killed and stopped in turn, each on the database that the
-//! one before it left. The clock is the length of the trace, so that the record says what was acknowledged before a cut.
+//! The recorded load: clients and a terminal send messages to a sequence of servers on one database; each server is killed or
+//! terminated. The clock is the length of the trace, so that the record shows what was acknowledged before a cut.
 
 use super::super::{
     client::Client,
@@ -18,7 +18,7 @@ use std::{
 };
 
 const CLIENTS: u64 = 6;
-/// How long each server serves, and whether it may end by itself: SIGTERM closes the database, SIGKILL does not.
+/// How long each server runs, and how it ends: after SIGTERM it closes the database, after SIGKILL it does not.
 const SERVERS: [(Duration, Ending); 5] = [
     (Duration::from_millis(900), Ending::Killed),
     (Duration::from_millis(1_200), Ending::Terminated),
@@ -33,36 +33,36 @@ enum Ending {
     Terminated,
 }
 
-/// Records a trace, and what was acknowledged meanwhile.
+/// Records a trace and the acknowledgements of the clients.
 pub(super) fn record(machine: &Machine, trace: &Path, round: Round) -> Result<Record> {
     let tally = Tally::default();
     let stage = Stage::new(machine, round, &tally, Clock::Trace(trace.to_owned()));
-    let talk = &stage;
+    let shared = &stage;
     thread::scope(|scope| {
         let spawn = |work: Box<dyn FnOnce() + Send>| {
-            talk.enter();
+            shared.enter();
             scope.spawn(move || {
                 work();
-                talk.leave();
+                shared.leave();
             });
         };
         for number in 0..CLIENTS {
-            spawn(Box::new(move || Client::new(talk, number).run()));
+            spawn(Box::new(move || Client::new(shared, number).run()));
         }
-        spawn(Box::new(move || Terminal::new(talk, 0).run()));
-        let result = serve(talk);
-        talk.abandon();
+        spawn(Box::new(move || Terminal::new(shared, 0).run()));
+        let result = serve(shared);
+        shared.abandon();
         result
     })?;
     Ok(stage.journal.into_record())
 }
 
 fn serve(stage: &Stage<'_>) -> Result<()> {
-    for ((lives, ending), spawn) in SERVERS.into_iter().zip(1..) {
+    for ((lifetime, ending), spawn) in SERVERS.into_iter().zip(1..) {
         let mut server = stage.machine.serve("server")?;
         let name = ServerName { slot: 0, spawn };
         stage.set_targets(vec![Target { name, address: server.address, is_paused: false }]);
-        pause(lives);
+        pause(lifetime);
         stage.set_targets(Vec::new());
         match ending {
             Ending::Killed => server.process.kill(),
@@ -72,7 +72,7 @@ fn serve(stage: &Stage<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Waits for that time, or until Ctrl-C.
+/// Sleeps for that time, or until Ctrl-C.
 fn pause(time: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < time && !interrupt::is_set() {

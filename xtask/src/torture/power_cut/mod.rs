@@ -1,15 +1,14 @@
-//! The power-cut test: every write and sync of a database under load is recorded, and then the disk is made up as a power cut
-//! at some moment could have left it. A server that finds such a disk must have everything that was acknowledged before the
-//! cut, finish what was not over, and take the next message.
+//! The power-cut test: every write and sync of a database under load is recorded; then the state of the disk after a power cut
+//! is reconstructed for many moments. A server on such a disk must have everything that was acknowledged before the cut, finish
+//! interrupted runs, and accept the next message.
 //!
 //! | read | for |
 //! |---|---|
-//! | [`load`] | what is recorded |
-//! | [`trace`] | the operations, as the preloaded library wrote them down |
-//! | [`mod@replay`] | what the disk holds after a cut |
+//! | [`load`] | the recorded load |
+//! | [`trace`] | the operations that the preloaded library recorded |
+//! | [`mod@replay`] | the state of the disk after a cut |
 //!
-//! What was acknowledged, and whether it is there, is decided as in the torture test: moments are lengths of the trace, and a
-//! cut is such a moment.
+//! The verification is that of the torture test. A moment is a length of the trace, and so is the position of a cut.
 
 mod load;
 mod replay;
@@ -48,14 +47,14 @@ use trace::Operation;
 const USAGE: &str = "\
 cargo xtask power-cut [--cuts N] [--seed S]
 
-Records all writes and syncs of a database under load, makes up the disk that a power cut could have left at N moments (40
-unless given), and opens it with the real binary: all that was acknowledged must be there, and the next message must work. Exit
-code 1 and a directory with the evidence if anything is wrong.";
+Records all writes and syncs of a database under load, reconstructs the disk that a power cut could have left at N moments
+(default: 40), and opens it with the real binary: everything acknowledged must be stored, and the next message must be answered.
+On a violation, exits with code 1 and keeps a directory with the evidence.";
 
 const DEFAULT_CUTS: u64 = 40;
-/// Cuts that are looked at at the same time.
+/// Cuts that are verified concurrently.
 const WORKERS: usize = 3;
-/// Cuts whose disks are kept until SQLite has checked them together.
+/// Cuts whose disks are kept until SQLite has checked all of them in one call.
 const BATCH: usize = 40;
 const SETTLES_WITHIN: Duration = Duration::from_mins(1);
 const REQUEST: Duration = Duration::from_secs(30);
@@ -67,7 +66,7 @@ struct Options {
     seed: u64,
 }
 
-/// What `check` runs.
+/// The test with a fixed seed, for `check`.
 pub(crate) fn check(workspace: &Workspace, cuts: u64) -> Result<bool> {
     go(workspace, Options { cuts, seed: 20_261_118 })
 }
@@ -80,7 +79,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<bool> {
     go(workspace, options)
 }
 
-/// `None` if help is wanted.
+/// `None` if help is requested.
 fn options(args: &[&str]) -> Result<Option<Options>> {
     let mut options = Options { cuts: DEFAULT_CUTS, seed: 1 };
     let mut rest = args;
@@ -120,7 +119,7 @@ fn go(workspace: &Workspace, options: Options) -> Result<bool> {
     let mut violations = recording.record.problems.clone();
     let cuts = cuts(&recording.operations, options);
     for (number, batch) in cuts.chunks(BATCH).enumerate() {
-        violations.extend(recording.look_at_all(number * BATCH, batch)?);
+        violations.extend(recording.verify_all(number * BATCH, batch)?);
     }
     let done = if interrupt::is_set() { ", interrupted" } else { "" };
     for violation in violations.iter().take(PRINTED) {
@@ -167,12 +166,12 @@ impl Recording {
         format!("{writes} writes and {syncs} syncs in {megabytes} MB, {messages} messages, {events} events")
     }
 
-    fn look_at_all(&self, first: usize, cuts: &[Cut]) -> Result<Vec<String>> {
+    fn verify_all(&self, first: usize, cuts: &[Cut]) -> Result<Vec<String>> {
         let (next, found) = (Mutex::new(cuts.iter().zip(first..)), Mutex::new(Vec::new()));
         let work = || {
             let take = || locked(&next).next().filter(|_| !interrupt::is_set());
             while let Some((cut, number)) = take() {
-                let violations = self.look_at(*cut, number);
+                let violations = self.verify(*cut, number);
                 let violations = violations.unwrap_or_else(|error| vec![error.to_string()]);
                 let named = |violation| format!("cut {number} {cut:?}: {violation}");
                 locked(&found).extend(violations.into_iter().map(named));
@@ -184,7 +183,7 @@ impl Recording {
             }
         });
         let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let roots: Vec<PathBuf> = (first..first + cuts.len()).map(|number| self.place(number)).collect();
+        let roots: Vec<PathBuf> = (first..first + cuts.len()).map(|number| self.directory(number)).collect();
         let databases = roots.iter().map(|root| root.join("data/lango.db")).filter(|path| path.exists());
         found.extend(damage(&databases.collect::<Vec<PathBuf>>()));
         for root in roots.iter().filter(|root| root.exists() && found.is_empty()) {
@@ -193,14 +192,14 @@ impl Recording {
         Ok(found)
     }
 
-    /// Where the disk that a cut leaves is made up.
-    fn place(&self, number: usize) -> PathBuf {
+    /// The directory of the reconstructed disk of a cut.
+    fn directory(&self, number: usize) -> PathBuf {
         self.machine.root().join(format!("cut-{number}"))
     }
 
-    /// Opens what a cut leaves, and compares it with what was acknowledged before.
-    fn look_at(&self, cut: Cut, number: usize) -> Result<Vec<String>> {
-        let machine = self.machine.beside(self.place(number))?;
+    /// Reconstructs the disk of a cut, opens it, and compares it with what was acknowledged before the cut.
+    fn verify(&self, cut: Cut, number: usize) -> Result<Vec<String>> {
+        let machine = self.machine.beside(self.directory(number))?;
         self.restore(cut, &machine)?;
         let server = machine.serve("server")?;
         let truth = Truth::read(server.address, &self.round.session(""), Instant::now() + SETTLES_WITHIN)?;
@@ -226,7 +225,7 @@ impl Recording {
     }
 }
 
-/// Cuts anywhere, and more of them right before and after a sync, where what is promised changes.
+/// Random cuts; half of them right before or after a sync, where the durable state changes.
 fn cuts(operations: &[trace::Record], options: Options) -> Vec<Cut> {
     let mut random = Random::of(options.seed, "cuts");
     let is_sync = |record: &trace::Record| {
@@ -237,7 +236,7 @@ fn cuts(operations: &[trace::Record], options: Options) -> Vec<Cut> {
         let index = match random.below(4) {
             0 | 1 => random.index(operations.len()),
             2 => random.pick(&syncs).unwrap_or(0),
-            // The sync has begun and is not recorded.
+            // The sync has begun but is not recorded.
             _ => random.pick(&syncs).unwrap_or(0).saturating_sub(1),
         };
         let at = operations.get(index).map_or(0, |record| record.end);
@@ -246,7 +245,7 @@ fn cuts(operations: &[trace::Record], options: Options) -> Vec<Cut> {
     (0..options.cuts).map(cut).collect()
 }
 
-/// Every session takes another message, and a new one takes its first.
+/// Sends a message to every session and to a new one, and checks the answers.
 fn next_message(server: SocketAddr, truth: &Truth) -> Result<Vec<String>> {
     let (path, body) = (sessions_path(), json!({"sessionId": "after"}));
     Request::post(&path, &body).send(server, REQUEST)?.bytes()?;
@@ -257,8 +256,8 @@ fn next_message(server: SocketAddr, truth: &Truth) -> Result<Vec<String>> {
         let body = json!({"appName": APP, "userId": USER, "sessionId": session, "newMessage": message});
         let answer = Request::post("/run", &body).send(server, REQUEST)?;
         let (status, events) = (answer.status, answer.json()?);
-        let said = events.as_array().and_then(|events| events.last()).map(text).unwrap_or_default();
-        if status != 200 || said != Kind::Look.answer(&token) {
+        let answered = events.as_array().and_then(|events| events.last()).map(text).unwrap_or_default();
+        if status != 200 || answered != Kind::Look.answer(&token) {
             violations.push(format!("the next message of {session} is answered {status} {events}"));
         }
     }
@@ -266,7 +265,7 @@ fn next_message(server: SocketAddr, truth: &Truth) -> Result<Vec<String>> {
 }
 
 impl Record {
-    /// What had been acknowledged by then.
+    /// The part of the record that was acknowledged by then.
     fn until(&self, moment: Moment) -> Self {
         let messages = self.messages.iter().cloned().map(|mut message| {
             if message.accepted.is_none_or(|accepted| accepted > moment) {
@@ -281,7 +280,7 @@ impl Record {
             reading.is_complete = false;
             (!reading.seen.is_empty()).then_some(reading)
         });
-        // When a terminal printed its lines is not known.
+        // The times of the lines that a terminal printed are unknown.
         Self { messages: messages.collect(), readings: readings.collect(), ..Self::default() }
     }
 }
@@ -291,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forty_cuts_unless_more_are_wanted() {
+    fn options_default_to_40_cuts() {
         assert_eq!(options(&[]).unwrap(), Some(Options { cuts: 40, seed: 1 }));
         assert_eq!(options(&["--cuts", "9", "--seed", "4"]).unwrap(), Some(Options { cuts: 9, seed: 4 }));
         assert_eq!(options(&["--help"]).unwrap(), None);

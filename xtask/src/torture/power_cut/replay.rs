@@ -1,9 +1,8 @@
-//! What the disk holds after the power failed. Pure: the same trace, cut and seed are the same disk.
+//! The state of the disk after a power cut. Pure: the same trace, cut and seed give the same disk.
 //!
-//! The model is what POSIX promises and no more. What a file's last sync covered is there. Of what was written later, each
-//! write is there, is not there, or is there in some of its sectors, whatever became of the writes before and after it. A name
-//! is there for certain only if its directory was synced after it was created, and gone for certain only if it was synced
-//! after it was removed.
+//! The model has only the guarantees of POSIX. Writes that the last sync of a file covers are durable. Each later write is on the
+//! disk, is lost, or is torn (only some of its sectors are written), independently of other writes. The creation or removal of a
+//! name is durable only if its directory was synced afterwards.
 
 use super::trace::{Operation, Position, Record};
 use crate::rig::random::Random;
@@ -19,14 +18,14 @@ pub(super) struct Disk {
     pub(super) directories: BTreeSet<String>,
 }
 
-/// What becomes of writes that no sync covered.
+/// What happens to writes that no sync covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     AllLost,
     AllWritten,
-    /// Each is written or lost.
+    /// Each write is written or lost.
     Some,
-    /// Each sector of so many bytes is written or lost.
+    /// Each sector of this many bytes is written or lost.
     Torn(usize),
 }
 
@@ -50,20 +49,20 @@ impl Fate {
     }
 }
 
-/// A moment at which the power fails, and what becomes of the writes that were under way.
+/// A power cut: its moment, and what happens to the writes that no sync covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// Records that end here or before have happened.
+    /// Records that end here or earlier are executed.
     pub(super) at: Position,
     pub(super) fate: Fate,
     pub(super) seed: u64,
 }
 
-/// One file: it keeps its contents whatever its names are.
+/// The contents of one file, independent of its names.
 #[derive(Default)]
 struct Contents<'a> {
     changes: Vec<(Position, Change<'a>)>,
-    /// Changes before this place are durable.
+    /// Changes before this position are durable.
     synced: Position,
 }
 
@@ -89,14 +88,14 @@ impl NameChange<'_> {
     }
 }
 
-/// What had happened when the power failed.
+/// The operations before the power cut.
 #[derive(Default)]
 struct History<'a> {
     files: Vec<Contents<'a>>,
-    /// The newest file of each inode: numbers are used again.
+    /// The newest file of each inode number: numbers are reused.
     inodes: HashMap<u64, usize>,
     names: Vec<(Position, NameChange<'a>)>,
-    /// Changes of names in a directory before this place are durable.
+    /// Changes of names in a directory before this position are durable.
     synced: HashMap<&'a str, Position>,
 }
 
@@ -135,10 +134,15 @@ impl<'a> History<'a> {
             }
             Operation::Sync { inode, begun } => {
                 if let Some(file) = self.inodes.get(inode) {
-                    self.files[*file].synced = *begun;
+                    // Syncs may overlap: an earlier one can be recorded after a later one.
+                    let synced = &mut self.files[*file].synced;
+                    *synced = (*synced).max(*begun);
                 }
             }
-            Operation::SyncDirectory { path, begun } => drop(self.synced.insert(path, *begun)),
+            Operation::SyncDirectory { path, begun } => {
+                let synced = self.synced.entry(path).or_insert(*begun);
+                *synced = (*synced).max(*begun);
+            }
             Operation::Unlink { path } => self.names.push((at, NameChange::Unlink { path })),
             Operation::Rename { from, to } => self.names.push((at, NameChange::Rename { from, to })),
             Operation::MakeDirectory { path } => self.names.push((at, NameChange::MakeDirectory { path })),
@@ -151,7 +155,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The directory that everything is in is there from the beginning.
+    /// Applies the changes of names. The root directory always exists.
     fn names_after_power_cut(
         &self,
         root: &str,
@@ -176,16 +180,16 @@ impl<'a> History<'a> {
                 NameChange::MakeDirectory { path } => drop(directories.insert((*path).to_owned())),
             }
         }
-        let is_there = |path: &str| {
+        let has_directory = |path: &str| {
             directories.iter().any(|directory| path.strip_prefix(directory.as_str()).is_some_and(is_name))
         };
-        let files = names.iter().filter(|(path, _)| is_there(path));
+        let files = names.iter().filter(|(path, _)| has_directory(path));
         let files = files.map(|(path, file)| ((*path).to_owned(), contents[*file].clone())).collect();
         Disk { files, directories }
     }
 }
 
-/// Whether the rest of a path, behind its directory, names a file in it.
+/// Whether the rest of a path, after a directory, is the name of a file in it.
 fn is_name(rest: &str) -> bool {
     rest.strip_prefix('/').is_some_and(|name| !name.contains('/'))
 }
@@ -211,7 +215,7 @@ impl Contents<'_> {
     }
 }
 
-/// What was never written is zero.
+/// Writes at an offset. Bytes in gaps are zero.
 fn write(bytes: &mut Vec<u8>, offset: usize, written: &[u8]) {
     let end = offset + written.len();
     if bytes.len() < end {
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_is_there_and_the_rest_may_be() {
+    fn synced_writes_survive_and_later_ones_may_be_lost() {
         let trace = trace();
         assert_eq!(file(&disk(&trace, Fate::AllLost, 0)), Some("first"));
         assert_eq!(file(&disk(&trace, Fate::AllWritten, 0)), Some("SECOND"));
@@ -268,7 +272,7 @@ mod tests {
             (0..100).map(|seed| file(&disk(&trace, Fate::Some, seed)).unwrap().to_owned()).collect();
         seen.sort();
         seen.dedup();
-        // The later of two writes may be there without the earlier.
+        // A later write may survive without an earlier one.
         assert_eq!(
             seen,
             ["SECOND", "SECst", "first", "firOND"]
@@ -284,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_before_a_sync_undoes_it() {
+    fn cut_before_the_end_of_a_sync_may_lose_its_writes() {
         let trace = trace();
         let records = parse(&trace).unwrap();
         // Before the record of the file's own sync.
@@ -309,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_removed_and_made_again_is_another_one() {
+    fn recreated_file_has_new_contents() {
         let mut trace = trace();
         trace.extend(record(6, 0, 0, "/d/a", b""));
         trace.extend(record(1, 7, 0, "/d/a", b""));
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_write_is_there_in_some_of_its_sectors() {
+    fn torn_write_has_only_some_of_its_sectors() {
         let mut trace = record(1, 7, 0, "/d/a", b"");
         trace.extend(record(5, 1, 1, "/d", b""));
         trace.extend(record(2, 7, 100, "", &[1; 2000]));
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_lost_takes_its_files_along() {
+    fn files_of_a_lost_directory_are_lost() {
         let mut trace = record(8, 0, 0, "/d/e", b"");
         trace.extend(record(1, 7, 0, "/d/e/a", b""));
         let begun = trace.len() as u64;

@@ -1,4 +1,4 @@
-//! The trace that `xtask/c/storage.c` writes: every operation that changes the disk, and every sync, in their order.
+//! The trace that `xtask/c/storage.c` writes: all operations that change the disk, and all syncs, in order.
 
 use crate::Result;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 const MAGIC: u32 = 0x3154_5344;
 const HEADER: usize = 32;
 
-/// A place in the trace, in bytes.
+/// An offset in the trace, in bytes.
 pub(super) type Position = u64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +18,14 @@ pub(super) enum Operation {
     Write {
         inode: u64,
         offset: u64,
-        /// Where its bytes are in the trace.
+        /// The range of its bytes in the trace.
         data: Range<usize>,
     },
     Truncate {
         inode: u64,
         length: u64,
     },
-    /// What was recorded before `begun` is durable.
+    /// Operations that were recorded before `begun` are durable.
     Sync {
         inode: u64,
         begun: Position,
@@ -48,13 +48,13 @@ pub(super) enum Operation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Where the record begins and ends.
+    /// The offsets at which the record begins and ends.
     pub(super) begin: Position,
     pub(super) end: Position,
     pub(super) operation: Operation,
 }
 
-/// Reads all whole records; a process that was killed may have left half of one at the end.
+/// Parses all complete records. A killed process may have left an incomplete one at the end.
 pub(super) fn parse(trace: &[u8]) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     let mut begin = 0;
@@ -115,7 +115,7 @@ fn operation(header: &Header, path: String, data: Range<usize>, trace: &[u8]) ->
         6 => Operation::Unlink { path },
         7 => Operation::Rename { from: path, to: String::from_utf8(trace[data].to_vec())? },
         8 => Operation::MakeDirectory { path },
-        other => return Err(format!("the trace has an operation {other}").into()),
+        other => return Err(format!("the trace has an unknown operation {other}").into()),
     })
 }
 
@@ -143,7 +143,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn records_follow_each_other_and_half_a_record_is_none() {
+    fn incomplete_last_record_is_ignored() {
         let mut trace = record(1, 7, 0, "/d/a", b"");
         trace.extend(record(2, 7, 3, "", b"xyz"));
         let whole = trace.len() as u64;

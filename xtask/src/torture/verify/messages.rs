@@ -31,13 +31,14 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
         let unknown =
             exchanges(&stored.events).into_iter().filter(|exchange| !known.contains(&exchange.text));
         violations.extend(
-            unknown.map(|exchange| format!("{session} has a message that nobody sent: {:?}", exchange.text)),
+            unknown
+                .map(|exchange| format!("{session} has a message that no client sent: {:?}", exchange.text)),
         );
     }
     violations
 }
 
-/// A user message with all that follows up to the next one.
+/// A user message with all events up to the next one.
 struct Exchange<'a> {
     text: String,
     message: &'a Value,
@@ -111,9 +112,8 @@ fn answer(message: &Message, exchanges: &[Exchange<'_>]) -> Vec<String> {
     for Exchange { message: stored, rest, .. } in of(message, exchanges) {
         let name = named(message);
         let invocation = &stored["invocationId"];
-        if let Some(stranger) = rest.iter().find(|event| event["invocationId"] != *invocation) {
-            violations
-                .push(format!("{name} is followed by an event of another invocation: {}", stranger["id"]));
+        if let Some(other) = rest.iter().find(|event| event["invocationId"] != *invocation) {
+            violations.push(format!("{name} is followed by an event of another invocation: {}", other["id"]));
         }
         let (calls, results) = (ids(rest, "functionCall"), ids(rest, "functionResponse"));
         if calls.iter().any(|call| results.iter().filter(|result| *result == call).count() != 1)
@@ -128,7 +128,7 @@ fn answer(message: &Message, exchanges: &[Exchange<'_>]) -> Vec<String> {
         });
         if !is_answered {
             let last = rest.last().map(|last| shorten(&text(last)));
-            violations.push(format!("{name} is not answered; the last event says {last:?}"));
+            violations.push(format!("{name} is not answered; the text of the last event is {last:?}"));
         }
         let answers = rest.iter().filter(|event| text(event) == message.kind.answer(&message.token)).count();
         if answers > 1 {

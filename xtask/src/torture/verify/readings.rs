@@ -26,7 +26,7 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
         for event in whole.filter(|event| !log.contains(event)) {
             let id = &event["id"];
             violations.push(format!(
-                "event {id} was printed and is not in the log of {} as it was",
+                "event {id} was printed and is not in the log of {} unchanged",
                 printed.session
             ));
         }
@@ -68,14 +68,14 @@ fn whole(reading: &Reading, run: &StoredRun) -> Vec<String> {
     let stored = run.events.len() as u64;
     if reading.is_complete && run.is_over() && number < stored {
         violations.push(format!(
-            "a reader of run {id} of {session} was shown the end after {number} of {stored} events, error {:?}",
+            "a reader of run {id} of {session} received the end after {number} of {stored} events, error {:?}",
             reading.error
         ));
     }
     violations
 }
 
-/// Partial events are numbered without a gap by each process, stand before the event that they become, and add up to its text.
+/// Partial events are numbered without a gap by each process, precede their complete event, and are a prefix of its text.
 fn partial(reading: &Reading) -> Vec<String> {
     let mut partials = Partials { reading, stored: 0, last: None, event: "", shown: String::new() };
     let mut violations = Vec::new();
@@ -94,13 +94,13 @@ fn partial(reading: &Reading) -> Vec<String> {
     violations
 }
 
-/// Where a reader is between two stored events.
+/// The state of a reader between two stored events.
 struct Partials<'a> {
     reading: &'a Reading,
     stored: u64,
     /// The process that counts, and its number.
     last: Option<(&'a str, u64)>,
-    /// The event that the pieces belong to, and what was shown of it.
+    /// The event of the partial events, and their text so far.
     event: &'a str,
     shown: String,
 }
@@ -142,7 +142,7 @@ impl<'a> Partials<'a> {
         let is_kept = text.starts_with(&shown) || (event["interrupted"] == true && shown.starts_with(&text));
         let Reading { session, run, .. } = self.reading;
         (is_this && !is_kept).then(|| {
-            format!("event {} of run {run} of {session} does not begin as it was shown", event["id"])
+            format!("event {} of run {run} of {session} does not begin with its partial text", event["id"])
         })
     }
 }

@@ -40,7 +40,7 @@ fn of_message(message: &Message, truth: &Truth) -> Vec<String> {
     violations
 }
 
-/// Two messages never became one run.
+/// Two messages never have the same run.
 fn shared_runs(messages: &[Message]) -> Vec<String> {
     let mut owners: HashMap<&str, &str> = HashMap::new();
     let mut violations = Vec::new();
@@ -78,11 +78,12 @@ fn events(name: &str, session: &StoredSession) -> Vec<String> {
         for event in &run.events {
             let id = event["id"].as_str().unwrap_or_default();
             if let Some(other) = owners.insert(id, &run.id) {
-                violations.push(format!("event {id} of {name} is shown by runs {other} and {}", run.id));
+                violations
+                    .push(format!("event {id} of {name} is in the events of runs {other} and {}", run.id));
             }
             if !session.events.contains(event) {
                 violations
-                    .push(format!("event {id} of run {} is not in the log of {name} as it is shown", run.id));
+                    .push(format!("event {id} of run {} is not in the log of {name} unchanged", run.id));
             }
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
     for reading in &record.readings {
         let session = truth.sessions.get(&reading.session);
         let events = session.map(|session| session.events.as_slice()).unwrap_or_default();
-        for ((event, server), pieces) in groups(reading) {
+        for ((event, server, _), pieces) in groups(reading) {
             let Some(end) = ends.get(&server) else { continue };
             let stored = events.iter().find(|stored| stored["id"] == event).map(text).unwrap_or_default();
             let mut shown = String::new();
@@ -54,12 +54,17 @@ fn stored_later(record: &Record, server: ServerName, after: Moment, before: Mome
         .any(|(sent, accepted)| sent >= after && accepted <= before)
 }
 
+/// An event, the server that streamed it, and the process in its ids. A reader of `/run_sse` gets no ids; if it continues on
+/// `…/events`, the server sends the pieces again, under its own name.
+type StreamedEvent<'a> = (&'a str, ServerName, &'a str);
+
 /// The pieces of text of each event that one server streamed, with their times.
-fn groups(reading: &Reading) -> BTreeMap<(&str, ServerName), Vec<(&str, Moment)>> {
-    let mut groups: BTreeMap<(&str, ServerName), Vec<(&str, Moment)>> = BTreeMap::new();
+fn groups(reading: &Reading) -> BTreeMap<StreamedEvent<'_>, Vec<(&str, Moment)>> {
+    let mut groups: BTreeMap<StreamedEvent<'_>, Vec<(&str, Moment)>> = BTreeMap::new();
     for seen in &reading.seen {
         if let EventBody::Partial { event, text } = &seen.body {
-            groups.entry((event, seen.server)).or_default().push((text, seen.at));
+            let process = seen.id.partial.as_ref().map_or("", |(process, _)| process.as_str());
+            groups.entry((event, seen.server, process)).or_default().push((text, seen.at));
         }
     }
     groups

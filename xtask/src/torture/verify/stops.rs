@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_finished_by_another_server_has_no_violation() {
+    fn run_finished_by_another_server_has_no_violation() {
         let none = Vec::<String>::new();
         assert_eq!(violations(Situation::Streaming, &[interrupted("telling story t w0")], 0), none);
         assert_eq!(violations(Situation::FirstByte, &[], 0), none);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_partial_answer_is_the_first_event() {
+    fn run_must_begin_with_its_partial_answer() {
         let streaming = |events: &[Value]| violations(Situation::Streaming, events, 0);
         let wanted = "does not begin with its interrupted answer";
         one(&streaming(&[]), wanted);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_not_idempotent_is_executed_once_and_its_outcome_is_unknown() {
+    fn call_that_is_not_idempotent_must_be_executed_once_with_unknown_outcome() {
         let call = |response: &Value, executions| {
             violations(Situation::OnceCall, &called(HELD_ACT, response), executions)
         };
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idempotent_call_is_repeated() {
+    fn idempotent_call_must_be_repeated() {
         let call = |response: &Value, executions| {
             violations(Situation::IdempotentCall, &called("held_look", response), executions)
         };
@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_counted_without_a_stop() {
+    fn repeated_call_without_a_stop_is_a_violation() {
         let (mut record, truth) = stopped(Situation::OnceCall, &called(HELD_ACT, &unknown()), 2);
         record.stops.clear();
         one(&check(&record, &truth), "was executed 2 times");
     }
 
     #[test]
-    fn nothing_is_stored_after_the_server_continued() {
+    fn event_stored_after_the_server_continued_is_a_violation() {
         let (record, mut truth) = stopped(Situation::FirstByte, &[], 0);
         let session = truth.sessions.get_mut("s").unwrap();
         session.events.push(event("late", &json!({"text": "waited silence t"})));

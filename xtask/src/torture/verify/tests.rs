@@ -48,7 +48,7 @@ fn answer(token: &str, invocation: &str) -> Value {
 }
 
 /// Two messages, both answered; a reader has seen the first answer.
-fn sound() -> (Record, Truth) {
+fn valid() -> (Record, Truth) {
     let answers = [answer("1", "i1"), answer("2", "i2")];
     let [first, second] = answers.clone();
     let events = vec![
@@ -77,23 +77,23 @@ fn sound() -> (Record, Truth) {
     (record, truth)
 }
 
-/// What is found after a change to the sound record.
+/// Asserts that a change to the valid record gives this violation.
 #[track_caller]
 fn finds(wanted: &str, change: impl FnOnce(&mut Record, &mut StoredSession)) {
-    let (mut record, mut truth) = sound();
+    let (mut record, mut truth) = valid();
     change(&mut record, truth.sessions.get_mut("s").unwrap());
     let found = verify(&record, &truth);
     assert!(found.iter().any(|violation| violation.contains(wanted)), "{wanted:?} is not in {found:#?}");
 }
 
 #[test]
-fn a_sound_record_has_no_violation() {
-    let (record, truth) = sound();
+fn valid_record_has_no_violation() {
+    let (record, truth) = valid();
     assert_eq!(verify(&record, &truth), Vec::<String>::new());
 }
 
 #[test]
-fn messages_are_there_once_in_order_and_answered() {
+fn missing_repeated_reordered_and_unanswered_messages_are_violations() {
     finds("message 1 of s (runs [\"r1\"]) was acknowledged and is lost", |_, session| {
         session.events.retain(|event| event["id"] != "u-1");
     });
@@ -112,23 +112,23 @@ fn messages_are_there_once_in_order_and_answered() {
         let call = json!({"functionCall": {"id": "c1", "name": "look"}});
         session.events[1]["content"]["parts"].as_array_mut().unwrap().push(call);
     });
-    finds("that nobody sent", |record, _| {
+    finds("that no client sent", |record, _| {
         record.messages.remove(0);
     });
 }
 
 #[test]
-fn messages_at_the_same_time_have_any_order() {
-    let (mut record, mut truth) = sound();
+fn concurrent_messages_have_any_order() {
+    let (mut record, mut truth) = valid();
     record.messages[1].first_sent = at(1);
     truth.sessions.get_mut("s").unwrap().events.rotate_left(2);
     assert_eq!(verify(&record, &truth), Vec::<String>::new());
 }
 
 #[test]
-fn a_message_that_was_cancelled_or_not_acknowledged_may_be_missing() {
+fn cancelled_or_unacknowledged_message_may_be_missing() {
     for is_cancelled in [true, false] {
-        let (mut record, mut truth) = sound();
+        let (mut record, mut truth) = valid();
         record.readings.clear();
         let message = &mut record.messages[0];
         message.is_cancelled = is_cancelled;
@@ -147,7 +147,7 @@ fn a_message_that_was_cancelled_or_not_acknowledged_may_be_missing() {
 }
 
 #[test]
-fn runs_exist_are_over_and_belong_to_one_message() {
+fn missing_unfinished_and_shared_runs_are_violations() {
     finds("run r1 of message 1 was acknowledged and is lost", |_, session| {
         session.runs.retain(|run| run.id != "r1");
     });
@@ -160,7 +160,7 @@ fn runs_exist_are_over_and_belong_to_one_message() {
         let again = session.events[1].clone();
         session.events.push(again);
     });
-    finds("is shown by runs", |_, session| {
+    finds("is in the events of runs", |_, session| {
         let foreign = session.runs[0].events[0].clone();
         session.runs[1].events.push(foreign);
     });
@@ -168,7 +168,7 @@ fn runs_exist_are_over_and_belong_to_one_message() {
 }
 
 #[test]
-fn a_reader_sees_each_event_of_its_run_once_and_unchanged() {
+fn missing_repeated_and_changed_events_of_a_reader_are_violations() {
     finds("was seen and is lost", |_, session| {
         session.runs[1].events.clear();
     });
@@ -180,10 +180,10 @@ fn a_reader_sees_each_event_of_its_run_once_and_unchanged() {
         let again = record.readings[0].seen[2].clone();
         record.readings[0].seen.push(again);
     });
-    finds("was shown the end after 0 of 1 events", |record, _| record.readings[0].seen.clear());
+    finds("received the end after 0 of 1 events", |record, _| record.readings[0].seen.clear());
     finds("comes where 1 is next", |record, _| drop(record.readings[0].seen.remove(0)));
     finds("comes after 0 stored events", |record, _| record.readings[0].seen[1].id.stored = 1);
-    finds("does not begin as it was shown", |record, _| {
+    finds("does not begin with its partial text", |record, _| {
         let EventBody::Partial { text, .. } = &mut record.readings[0].seen[1].body else { return };
         *text = " something else".to_owned();
     });
@@ -194,16 +194,16 @@ fn a_reader_sees_each_event_of_its_run_once_and_unchanged() {
 }
 
 #[test]
-fn a_reader_that_left_early_has_missed_nothing() {
-    let (mut record, truth) = sound();
+fn reader_that_disconnects_early_has_no_violation() {
+    let (mut record, truth) = valid();
     record.readings[0].is_complete = false;
     record.readings[0].seen.truncate(1);
     assert_eq!(verify(&record, &truth), Vec::<String>::new());
 }
 
 #[test]
-fn a_reader_may_see_the_pieces_of_a_second_process_from_their_beginning() {
-    let (mut record, truth) = sound();
+fn reader_may_receive_partial_events_of_a_second_process_from_the_start() {
+    let (mut record, truth) = valid();
     let piece =
         |event: &str, text: &str| EventBody::Partial { event: event.to_owned(), text: text.to_owned() };
     let before = [seen("0-q-1", piece("a-0", "not"), 1), seen("0-q-2", piece("a-0", "ed"), 1)];
@@ -211,9 +211,21 @@ fn a_reader_may_see_the_pieces_of_a_second_process_from_their_beginning() {
     assert_eq!(verify(&record, &truth), Vec::<String>::new());
 }
 
-/// A text was shown at 10 s and is not stored. Its server accepted a message that was sent at `later`, and died at 20 s.
+#[test]
+fn pieces_that_one_server_sends_again_under_other_ids_are_not_lost() {
+    let (mut record, truth) = valid();
+    record.messages[1].first_sent = at(15);
+    record.messages[1].accepted = Some(at(15));
+    // First on `/run_sse`, without ids, then on `…/events` from the start.
+    let piece = EventBody::Partial { event: "a-1".to_owned(), text: "noted".to_owned() };
+    record.readings[0].seen.insert(0, seen("0-unknown-1", piece, 1));
+    record.ends.push((ServerName { slot: 0, spawn: 1 }, at(20)));
+    assert_eq!(verify(&record, &truth), Vec::<String>::new());
+}
+
+/// A text was shown at 10 s and is not stored. Its server accepted a message that was sent at `later`, and was killed at 20 s.
 fn shown_and_lost(later: u64, windows: Vec<Window>) -> Vec<String> {
-    let (mut record, truth) = sound();
+    let (mut record, truth) = valid();
     record.messages[1].first_sent = at(later);
     record.messages[1].accepted = Some(at(later));
     let body = EventBody::Partial { event: "a-lost".to_owned(), text: "noted".to_owned() };
@@ -226,7 +238,7 @@ fn shown_and_lost(later: u64, windows: Vec<Window>) -> Vec<String> {
 }
 
 #[test]
-fn text_that_was_shown_long_before_a_death_is_stored() {
+fn loss_of_text_shown_long_before_a_kill_is_a_violation() {
     assert_eq!(shown_and_lost(15, Vec::new()).len(), 1);
     // Nothing shows that the server stored anything after the text.
     for later in [9, 10, 25] {

@@ -82,7 +82,7 @@ pub(crate) struct Memory {
 /// `begin: root continues, user continues`
 fn commit_shape(entries: &[LogEntry], begins: bool) -> String {
     let name = if begins { "begin" } else { "append" };
-    let entries = entries.iter().map(|LogEntry { event, effect }| match effect {
+    let entries = entries.iter().map(|LogEntry { event, effect, .. }| match effect {
         RunEffect::Continues => format!("{} continues", event.author),
         RunEffect::Settles => format!("{} settles", event.author),
         RunEffect::ByLog => format!("{} by log", event.author),

@@ -24,6 +24,10 @@ pub struct Restorer {
 }
 
 impl Restorer {
+    pub(crate) fn root_agent(&self) -> &str {
+        &self.root_agent
+    }
+
     /// `root_agent` is the author of rows without an author that are not the user's (spec F3–F5).
     pub fn new(root_agent: &str) -> Self {
         let root_agent = if root_agent.is_empty() { DEFAULT_AGENT } else { root_agent };

@@ -1,5 +1,8 @@
 //! Makes any sequence of messages legal: calls and results paired within their turn, alternating roles, no empty
 //! messages, a user message first and last. No text is dropped.
+//!
+//! Dangling tool calls, which have no result, get the result "interrupted"; a result without its call becomes text. This changes
+//! the request only; `adk::flow::settle` closes open calls in the log.
 
 use super::notes::{self, EARLIER, PLEASE_CONTINUE};
 use crate::view::ids::UsedIds;

@@ -9,7 +9,7 @@ mod tap;
 pub(crate) use model::{Fake, call, calls, done, failure, text};
 pub(crate) use picture::{last_request, log, messages, seen};
 pub(crate) use queue::{Elsewhere, dead_owner, enqueue, finish, payload, queued, running, until};
-pub(crate) use stores::{Backend, Shared, backends, key, runs, session_key, store_key};
+pub(crate) use stores::{Backend, Shared, backends, key, runs, session_key};
 pub(crate) use tap::Tap;
 
 use adk::{

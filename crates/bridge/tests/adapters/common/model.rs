@@ -1,9 +1,11 @@
 //! A provider that plays its answers in order and records its requests. Without further answers it echoes the last
 //! message.
 
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use provider::{
     Done, Error, MessagePart, ModelMessage, ModelRequest, ModelStream, Provider, Role, StreamEvent, ToolCall,
+    WireApi,
 };
 use serde_json::Value;
 use std::{
@@ -60,16 +62,25 @@ impl Provider for Fake {
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let scripted = self.answers.lock().unwrap().pop_front();
         let answer = scripted.unwrap_or_else(|| vec![text(&format!("re: {}", last_words(&request))), done()]);
+        let sent = StreamEvent::Sent(body(&request));
         self.requests.lock().unwrap().push(request);
         let gate = self.gate.clone();
         let opened = async move {
             if let Some(gate) = gate {
                 gate.acquire_owned().await.unwrap().forget();
             }
-            stream::iter(answer)
+            stream::iter([sent].into_iter().chain(answer).collect::<Vec<_>>())
         };
         opened.into_stream().flatten().boxed()
     }
+
+    fn encode(&self, request: &ModelRequest) -> Option<Bytes> {
+        Some(body(request))
+    }
+}
+
+fn body(request: &ModelRequest) -> Bytes {
+    WireApi::Chat.encode("", request).to_string().into()
 }
 
 fn last_words(request: &ModelRequest) -> String {

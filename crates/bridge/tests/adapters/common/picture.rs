@@ -1,6 +1,6 @@
 //! Renders logs and requests, one line per entry.
 
-use super::{Fake, Shared, store_key};
+use super::{Fake, Shared, key};
 use adk::{
     content::{Data, Part as AdkPart},
     event::Event,
@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// The whole log: author, then `text`, `→ call`, `← response` in their order within the event.
 pub(crate) async fn log(store: &Shared) -> Vec<String> {
-    let page = PageRequest { after: Seq::START, limit: 10_000 };
-    let rows = store.read(&store_key(), page).await.unwrap();
+    let page = PageRequest { after: Seq::START, limit: 10_000, max_bytes: usize::MAX };
+    let rows = store.read(&key(), page).await.unwrap();
     let mut restorer = Restorer::new("root");
     rows.iter().map(|row| line(&restorer.restore(row))).collect()
 }

@@ -1,13 +1,13 @@
 //! Runs of other owners: queued, running, dead or alive.
 
-use super::{Backend, Fake, Shared, root, say, start, store_key};
+use super::{Backend, Fake, Shared, key, root, say, start};
 use adk::{content::Content, event::Event};
 use session::{Commit, Lease, NewRun, OwnerClaim, RunRecord, RunStatus, Start, TurnChange};
 use std::time::Duration;
 
 /// The queued runs of the session, by ticket.
 pub(crate) async fn queued(store: &Shared) -> Vec<RunRecord> {
-    let mut queued = store.runs(&store_key(), 100).await.unwrap();
+    let mut queued = store.runs(&key(), 100).await.unwrap();
     queued.retain(|run| run.status == RunStatus::Queued);
     queued.sort_by_key(|run| run.ticket);
     queued
@@ -49,7 +49,7 @@ pub(crate) fn dead_owner(store: &Shared) -> String {
 }
 
 fn new_run(id: &str, owner: &str) -> NewRun {
-    NewRun { id: id.to_owned(), owner: owner.to_owned(), request_key: None }
+    NewRun { id: id.to_owned(), owner: owner.to_owned(), request_key: None, is_new: false }
 }
 
 /// A run of `owner` that holds the lease, with its message in the log. Its id and its invocation are the text.
@@ -64,18 +64,18 @@ pub(crate) async fn running(store: &Shared, owner: &str, text: &str) -> Lease {
     };
     let message = bridge::store::row::save(&message).unwrap();
     let commit = Commit { turn: TurnChange::Start(start), ..Commit::message(message) };
-    store.commit(&store_key(), commit).await.unwrap().started.unwrap().lease
+    store.commit(&key(), commit).await.unwrap().started.unwrap().lease
 }
 
 /// Finishes a run of [`running`].
 pub(crate) async fn finish(store: &Shared, lease: Lease) {
     let turn = TurnChange::Finish { lease, status: RunStatus::Done, error: None };
-    store.commit(&store_key(), Commit { turn, ..Commit::default() }).await.unwrap();
+    store.commit(&key(), Commit { turn, ..Commit::default() }).await.unwrap();
 }
 
 /// Queues a payload for `owner`. The id of the run is the payload.
 pub(crate) async fn enqueue(store: &Shared, owner: &str, payload: &str) {
-    store.enqueue(&store_key(), new_run(payload, owner), payload.to_owned()).await.unwrap();
+    store.enqueue(&key(), new_run(payload, owner), payload.to_owned()).await.unwrap();
 }
 
 /// The payload of a queued message with this text.
@@ -90,7 +90,7 @@ pub(crate) async fn payload(text: &str) -> String {
     });
     until(async || !queued(&backend.store).await.is_empty()).await;
     let id = queued(&backend.store).await.remove(0).id;
-    let payload = backend.store.payload(&store_key(), &id).await.unwrap().unwrap();
+    let payload = backend.store.payload(&key(), &id).await.unwrap().unwrap();
     finish(&backend.store, lease).await;
     waiting.await.unwrap().unwrap();
     payload

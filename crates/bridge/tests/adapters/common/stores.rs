@@ -46,13 +46,9 @@ pub(crate) fn session_key(session: &str) -> SessionKey {
     SessionKey::new("app", "ann", session)
 }
 
-pub(crate) fn store_key() -> session::SessionKey {
-    session::SessionKey::new("app", "ann", "s1")
-}
-
 /// The runs of the session, oldest first.
 pub(crate) async fn runs(store: &Shared) -> Vec<RunRecord> {
-    let mut runs = store.runs(&store_key(), 100).await.unwrap();
+    let mut runs = store.runs(&key(), 100).await.unwrap();
     runs.reverse();
     runs
 }

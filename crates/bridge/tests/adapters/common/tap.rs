@@ -4,8 +4,9 @@ use super::Shared;
 use session::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
     ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
-    Pending, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey, SessionLog, SessionRow,
-    SessionStore, Snapshot, StateEntry, StoredMessage, TailBudget, TakeOver, TakenOver, Withdrawal,
+    Pending, RecipeQuery, RecipeText, Recipes, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey,
+    SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget,
+    TakeOver, TakenOver, Withdrawal,
 };
 use std::sync::{
     Arc, Mutex,
@@ -200,6 +201,16 @@ impl Owners for Tap {
 impl Drafts for Tap {
     fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()> {
         self.store.extend_draft(lease, piece)
+    }
+}
+
+impl Recipes for Tap {
+    fn recipes(&self, key: &SessionKey, query: RecipeQuery) -> Pending<'_, Vec<StoredRecipe>> {
+        self.store.recipes(key, query)
+    }
+
+    fn recipe_texts(&self, key: &SessionKey, hashes: Vec<String>) -> Pending<'_, Vec<RecipeText>> {
+        self.store.recipe_texts(key, hashes)
     }
 }
 

@@ -1,24 +1,24 @@
-//! What begins with a slash.
+//! Slash commands of the chat.
 
 pub(super) const HELP: &str = "\
-/sessions      the conversations so far
-/resume ID     go on with one of them (the beginning of its id is enough)
-/new           begin a new one
-/model [NAME]  which model answers, or another one from here on
-/help          this
-/quit          leave, as Ctrl-D does
+/sessions      list recent sessions
+/resume ID     continue a session (a prefix of its id is enough)
+/new           start a new session
+/model [NAME]  show the model, or switch to another one
+/help          show this help
+/quit          exit, like Ctrl-D
 
-A line that ends with \\ goes on in the next one. Ctrl-C stops an answer.";
+End a line with \\ to continue it on the next one. Ctrl-C stops an answer.";
 
 const NAMES: [&str; 6] = ["/sessions", "/resume", "/new", "/model", "/help", "/quit"];
 
-/// What to say to a command that there is not.
+/// The message for an unknown command, with the most similar one if any.
 pub(super) fn unknown(word: &str) -> String {
-    let likeness = |name: &&str| strsim::jaro_winkler(word, name);
-    let nearest = NAMES.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match nearest.filter(|nearest| likeness(nearest) > 0.8) {
+    let similarity = |name: &&str| strsim::jaro_winkler(word, name);
+    let nearest = NAMES.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    match nearest.filter(|nearest| similarity(nearest) > 0.8) {
         Some(nearest) => format!("there is no {word}; did you mean {nearest}?"),
-        None => format!("there is no {word}; /help shows what there is"),
+        None => format!("there is no {word}; /help lists the commands"),
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) enum SlashCommand {
 }
 
 impl SlashCommand {
-    /// `None` for a message. A path such as /etc/hosts is a message too.
+    /// Returns `None` if the line is a message, such as one that begins with a path like /etc/hosts.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix('/')?.split_whitespace();
         let name = words.next()?;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slash_and_a_known_word_is_a_command() {
+    fn slash_and_known_word_parse_as_a_command() {
         assert_eq!(SlashCommand::parse("/help"), Some(SlashCommand::Help));
         assert_eq!(SlashCommand::parse("/model demo"), Some(SlashCommand::Model(Some("demo".to_owned()))));
         assert_eq!(SlashCommand::parse("/resume abc"), Some(SlashCommand::Resume("abc".to_owned())));
@@ -68,13 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_told_what_was_probably_meant() {
+    fn misspelled_slash_command_gets_a_suggestion() {
         assert_eq!(unknown("/hlep"), "there is no /hlep; did you mean /help?");
-        assert_eq!(unknown("/xyzzy"), "there is no /xyzzy; /help shows what there is");
+        assert_eq!(unknown("/xyzzy"), "there is no /xyzzy; /help lists the commands");
     }
 
     #[test]
-    fn a_message_may_begin_with_a_slash() {
+    fn message_may_begin_with_a_slash() {
         assert_eq!(SlashCommand::parse("/etc/hosts is what?"), None);
         assert_eq!(SlashCommand::parse("what is /help"), None);
         assert_eq!(SlashCommand::parse("/"), None);

@@ -1,4 +1,4 @@
-//! Lines from a terminal with editing and a memory, or from a pipe.
+//! Input lines: from a terminal, with editing and a history, or from a pipe.
 
 use crate::commands::run::utf8;
 use anyhow::Context;
@@ -9,19 +9,19 @@ use std::{
 };
 
 const PROMPT: &str = "› ";
-const MORE: &str = "… ";
-/// A longer message was pasted, and nobody looks for it in the history.
-const REMEMBERED: usize = 4_096;
+const CONTINUATION_PROMPT: &str = "… ";
+/// The longest message that is stored in the history, in bytes. Longer ones were pasted.
+const MAX_HISTORY_ENTRY: usize = 4_096;
 
 pub(super) enum InputLine {
-    Said(String),
+    Text(String),
     /// Ctrl-C at the prompt.
     Cleared,
     End,
 }
 
 pub(super) enum Input {
-    /// The editor is lent to the thread that waits for a line.
+    /// `None` while a blocking thread has the editor to read a line.
     Terminal(Option<Box<Terminal>>),
     Pipe,
 }
@@ -38,23 +38,23 @@ impl Input {
         }
         let config = Config::builder().max_history_size(1_000)?.build();
         let mut editor = DefaultEditor::with_config(config).context("the terminal cannot be used")?;
-        // No history yet is no reason not to talk.
+        // The history file need not exist.
         let _ = editor.load_history(history);
         Ok(Self::Terminal(Some(Box::new(Terminal { editor, history: history.to_path_buf() }))))
     }
 
-    /// The next message. A line that ends with a backslash goes on in the next one.
+    /// The next message. A line that ends with a backslash continues on the next one.
     pub(super) async fn line(&mut self) -> anyhow::Result<InputLine> {
         match self {
             Self::Pipe => blocking(read_piped).await,
-            Self::Terminal(lent) => {
-                let Some(mut terminal) = lent.take() else { return Ok(InputLine::End) };
+            Self::Terminal(slot) => {
+                let Some(mut terminal) = slot.take() else { return Ok(InputLine::End) };
                 let (terminal, line) = blocking(move || {
                     let line = terminal.read();
                     Ok((terminal, line))
                 })
                 .await?;
-                *lent = Some(terminal);
+                *slot = Some(terminal);
                 line
             }
         }
@@ -71,15 +71,15 @@ impl Terminal {
     fn read(&mut self) -> anyhow::Result<InputLine> {
         let mut text = String::new();
         loop {
-            let prompt = if text.is_empty() { PROMPT } else { MORE };
+            let prompt = if text.is_empty() { PROMPT } else { CONTINUATION_PROMPT };
             match self.editor.readline(prompt) {
                 Ok(line) => {
-                    let Some(begun) = line.strip_suffix('\\') else {
+                    let Some(line) = line.strip_suffix('\\') else {
                         text.push_str(&line);
-                        self.remember(&text);
-                        return Ok(InputLine::Said(text));
+                        self.add_to_history(&text);
+                        return Ok(InputLine::Text(text));
                     };
-                    text.extend([begun, "\n"]);
+                    text.extend([line, "\n"]);
                 }
                 Err(ReadlineError::Interrupted) => return Ok(InputLine::Cleared),
                 Err(ReadlineError::Eof) => return Ok(InputLine::End),
@@ -88,9 +88,9 @@ impl Terminal {
         }
     }
 
-    /// A memory that cannot be kept is no reason not to talk.
-    fn remember(&mut self, text: &str) {
-        if text.len() <= REMEMBERED && matches!(self.editor.add_history_entry(text), Ok(true)) {
+    /// Failures are ignored: the chat works without a history.
+    fn add_to_history(&mut self, text: &str) {
+        if text.len() <= MAX_HISTORY_ENTRY && matches!(self.editor.add_history_entry(text), Ok(true)) {
             let _ = self.editor.append_history(&self.history);
         }
     }
@@ -111,6 +111,6 @@ fn read_piped() -> anyhow::Result<InputLine> {
             bytes.push(b'\n');
             continue;
         }
-        return utf8(bytes).map(InputLine::Said);
+        return utf8(bytes).map(InputLine::Text);
     }
 }

@@ -1,4 +1,4 @@
-//! `lango chat`: a conversation in the terminal, or line by line in a pipe.
+//! `lango chat`: a conversation on the terminal, or line by line through a pipe.
 
 mod command;
 mod input;
@@ -6,15 +6,15 @@ mod peer;
 
 use super::{
     ask::{self, Reply},
+    conversation::new_id,
     interrupt::Interrupts,
-    talk::new_id,
 };
 use crate::{
     args::{ChatArgs, ConversationArgs},
     config::Settings,
     remote::Address,
-    screen::{Mode, Style, View, one_line, printable, sentence},
-    wiring::Wanted,
+    screen::{Mode, Style, View, format_error, one_line, printable},
+    wiring::PlanOptions,
 };
 use adk::{content::Content, error::RunError, pending::Question};
 use command::SlashCommand;
@@ -25,23 +25,23 @@ use std::{
     ops::ControlFlow::{self, Break, Continue},
 };
 
-/// What the model of the first screen can do, told so that nobody takes it for more.
-const DEMO: &str = "\
+/// Shown with the demo model, which is not a language model.
+const DEMO_NOTICE: &str = "\
 demo is a small set of rules, not a language model: it tells the time,
 calculates, and reads, lists and searches the files in this folder.";
 
-/// How much of an interrupted answer is shown when its session is taken up, in characters.
-const INTERRUPTED_SHOWN: usize = 2_000;
+/// How much of an interrupted answer is shown when its session is resumed, in characters.
+const INTERRUPTED_LIMIT: usize = 2_000;
 
 pub(crate) async fn chat(settings: &Settings, chat: ChatArgs) -> anyhow::Result<()> {
     let interactive = ask::is_attended(&io::stdout());
     let mut interrupts = Interrupts::listen()?;
-    let peer = interrupts.unless(Peer::open(settings, &chat, interactive)).await?;
+    let peer = interrupts.or_cancelled(Peer::open(settings, &chat, interactive)).await?;
     let style = Style::new(settings.color && io::stdout().is_terminal());
-    let mode = if interactive { Mode::Talk } else { Mode::Answer };
+    let mode = if interactive { Mode::Chat } else { Mode::Answer };
     let mut chat = ChatSession {
         settings,
-        talk: chat.talk,
+        args: chat.conversation,
         peer,
         server: chat.server,
         view: View::new(mode, style, settings.models.clone()),
@@ -49,21 +49,20 @@ pub(crate) async fn chat(settings: &Settings, chat: ChatArgs) -> anyhow::Result<
         input: Input::open(interactive, &settings.history_file)?,
         interrupts,
         interactive,
-        spoken: false,
+        has_messages: false,
     };
     if interactive {
         chat.greet()?;
     }
-    let talked = chat.talk().await;
+    let result = chat.run().await;
     chat.peer.close().await;
-    talked?;
-    chat.leave()
+    result?;
+    chat.print_continue_hint()
 }
 
 struct ChatSession<'a> {
     settings: &'a Settings,
-    /// What was asked for.
-    talk: ConversationArgs,
+    args: ConversationArgs,
     peer: Peer,
     server: Option<Address>,
     view: View,
@@ -71,45 +70,45 @@ struct ChatSession<'a> {
     input: Input,
     interrupts: Interrupts,
     interactive: bool,
-    /// Whether anything was said in this session.
-    spoken: bool,
+    /// Whether the session has messages.
+    has_messages: bool,
 }
 
 impl ChatSession<'_> {
     fn greet(&self) -> anyhow::Result<()> {
-        let (lango, whom) = (self.style.bold("lango"), self.peer.introduction());
-        writeln!(io::stdout(), "{lango} {} · {whom}", env!("CARGO_PKG_VERSION"))?;
+        let (lango, peer) = (self.style.bold("lango"), self.peer.introduction());
+        writeln!(io::stdout(), "{lango} {} · {peer}", env!("CARGO_PKG_VERSION"))?;
         if let Some(note) = self.peer.note() {
             self.note(note)?;
         }
         if self.peer.is_demo() {
-            self.note(DEMO)?;
+            self.note(DEMO_NOTICE)?;
         }
-        self.note("/help shows what else you can type; Ctrl-C stops an answer, Ctrl-D leaves.")
+        self.note("/help lists commands; Ctrl-C stops an answer, Ctrl-D exits.")
     }
 
-    fn leave(&self) -> anyhow::Result<()> {
-        if self.interactive && self.spoken {
+    fn print_continue_hint(&self) -> anyhow::Result<()> {
+        if self.interactive && self.has_messages {
             let server =
                 self.server.as_ref().map(|address| format!(" --server {address}")).unwrap_or_default();
-            self.note(&format!("lango chat{server} --continue goes on from here"))?;
+            self.note(&format!("to continue: lango chat{server} --continue"))?;
         }
         Ok(())
     }
 
-    async fn talk(&mut self) -> anyhow::Result<()> {
-        if self.take_up().await?.is_break() {
+    async fn run(&mut self) -> anyhow::Result<()> {
+        if self.resume_session().await?.is_break() {
             return Ok(());
         }
         loop {
             let flow = match self.input.line().await? {
-                InputLine::Said(text) if text.trim().is_empty() => Continue(()),
-                InputLine::Said(text) => match SlashCommand::parse(&text) {
-                    Some(command) => self.obey(command).await?,
-                    None => self.say(Content::user(text)).await?,
+                InputLine::Text(text) if text.trim().is_empty() => Continue(()),
+                InputLine::Text(text) => match SlashCommand::parse(&text) {
+                    Some(command) => self.execute(command).await?,
+                    None => self.send_message(Content::user(text)).await?,
                 },
                 InputLine::Cleared => {
-                    self.note("Ctrl-D leaves; /help shows what else you can type.")?;
+                    self.note("Ctrl-D exits; /help lists commands.")?;
                     Continue(())
                 }
                 InputLine::End => Break(()),
@@ -120,58 +119,58 @@ impl ChatSession<'_> {
         }
     }
 
-    /// Where an older session stands: how it began, and what it waits for.
-    async fn take_up(&mut self) -> anyhow::Result<ControlFlow<()>> {
+    /// For an existing session, prints its title, continues or shows an interrupted answer, and asks open questions.
+    async fn resume_session(&mut self) -> anyhow::Result<ControlFlow<()>> {
         let Some(title) = self.peer.title().await?.filter(|_| self.interactive) else {
             return Ok(Continue(()));
         };
-        self.spoken = true;
-        self.note(&format!("going on with: {}", one_line(&title, 60)))?;
-        self.take_up_answer().await?;
-        self.put_questions().await
+        self.has_messages = true;
+        self.note(&format!("continuing: {}", one_line(&title, 60)))?;
+        self.resume_answer().await?;
+        self.ask_questions().await
     }
 
-    /// Continues an answer that a process left when it died, or shows how far the last one came.
-    async fn take_up_answer(&mut self) -> anyhow::Result<()> {
+    /// Continues the runs of a dead process, or shows the stored part of an interrupted answer.
+    async fn resume_answer(&mut self) -> anyhow::Result<()> {
         let (peer, view) = (&self.peer, &self.view);
-        let continued = self.interrupts.cancel(|cancel| peer.continue_interrupted(view, cancel)).await;
+        let continued = self.interrupts.cancellable(|cancel| peer.continue_interrupted(view, cancel)).await;
         match continued {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            Err(error) => return self.tell_failure(error),
+            Err(error) => return self.report_failure(error),
         }
-        if let Some(said) = self.peer.interrupted_answer().await? {
-            writeln!(io::stdout(), "{}", printable(&end_of(&said, INTERRUPTED_SHOWN)))?;
+        if let Some(text) = self.peer.interrupted_answer().await? {
+            writeln!(io::stdout(), "{}", printable(&tail(&text, INTERRUPTED_LIMIT)))?;
             self.note("[interrupted]")?;
         }
         Ok(())
     }
 
-    async fn say(&mut self, content: Content) -> anyhow::Result<ControlFlow<()>> {
+    async fn send_message(&mut self, content: Content) -> anyhow::Result<ControlFlow<()>> {
         self.send(content).await?;
-        self.put_questions().await
+        self.ask_questions().await
     }
 
-    /// Sends a message. A failed turn ends a pipe, and not a conversation.
+    /// Sends a message and renders the turn. A failed turn ends the program only if the input is a pipe.
     async fn send(&mut self, content: Content) -> anyhow::Result<()> {
-        self.spoken = true;
+        self.has_messages = true;
         let (peer, view) = (&self.peer, &self.view);
-        match self.interrupts.cancel(|cancel| peer.send(content, view, cancel)).await {
+        match self.interrupts.cancellable(|cancel| peer.send(content, view, cancel)).await {
             Ok(()) => Ok(()),
-            Err(error) => self.tell_failure(error),
+            Err(error) => self.report_failure(error),
         }
     }
 
-    fn tell_failure(&self, error: anyhow::Error) -> anyhow::Result<()> {
+    fn report_failure(&self, error: anyhow::Error) -> anyhow::Result<()> {
         match error {
             error if !self.interactive => Err(error),
-            error if is_cancelled(&error) => self.note("stopped; the conversation goes on"),
-            error => self.note(&self.style.red(sentence(&error))),
+            error if is_cancelled(&error) => self.note("stopped; the session can be continued"),
+            error => self.note(&self.style.red(format_error(&error))),
         }
     }
 
-    /// Puts what waits for a person's word to the person, one after the other. Who leaves is asked again next time.
-    async fn put_questions(&mut self) -> anyhow::Result<ControlFlow<()>> {
+    /// Asks the open questions in sequence. If the person exits instead, the question stays open.
+    async fn ask_questions(&mut self) -> anyhow::Result<ControlFlow<()>> {
         while let Some(question) = self.peer.questions().await?.into_iter().next() {
             let Some(reply) = self.ask(&question).await? else { return Ok(Break(())) };
             self.send(ask::answer(&question, reply)).await?;
@@ -179,26 +178,26 @@ impl ChatSession<'_> {
         Ok(Continue(()))
     }
 
-    /// A server asks, whoever it talks to; tools of this process know when nobody is there.
+    /// In a pipe, rejects the question. Only a server asks then: the tools of this process know that no one is present.
     async fn ask(&mut self, question: &Question) -> anyhow::Result<Option<Reply>> {
         if self.interactive {
             return ask::ask(question, &mut io::stdout(), self.style).await;
         }
-        self.note(&ask::refusal(question))?;
+        self.note(&ask::unattended_notice(question))?;
         Ok(Some(Reply::No))
     }
 
-    async fn obey(&mut self, command: SlashCommand) -> anyhow::Result<ControlFlow<()>> {
+    async fn execute(&mut self, command: SlashCommand) -> anyhow::Result<ControlFlow<()>> {
         match command {
             SlashCommand::Help => self.note(command::HELP)?,
             SlashCommand::Sessions => self.list().await?,
             SlashCommand::New => {
-                self.enter(new_id());
-                self.note("a new conversation; the old one is kept")?;
+                self.select_session(new_id());
+                self.note("new session; the previous one stays stored")?;
             }
             SlashCommand::Resume(id) => return self.resume(&id).await,
             SlashCommand::Model(None) => self.note(&self.peer.model())?,
-            SlashCommand::Model(Some(name)) => self.switch(&name).await?,
+            SlashCommand::Model(Some(name)) => self.switch_model(&name).await?,
             SlashCommand::Unknown(word) => self.note(&command::unknown(&word))?,
             SlashCommand::Quit => return Ok(Break(())),
         }
@@ -213,42 +212,45 @@ impl ChatSession<'_> {
         for line in lines {
             writeln!(io::stdout(), "{line}")?;
         }
-        self.note("/resume ID goes on with one of them")
+        self.note("/resume ID continues one of them")
     }
 
-    /// Goes on with a session of which the beginning of the id is given.
-    async fn resume(&mut self, id: &str) -> anyhow::Result<ControlFlow<()>> {
-        let mut ids = self.peer.named(id).await?.into_iter();
+    /// Resumes the only session whose id begins with `prefix`.
+    async fn resume(&mut self, prefix: &str) -> anyhow::Result<ControlFlow<()>> {
+        let mut ids = self.peer.session_ids(prefix).await?.into_iter();
         match (ids.next(), ids.next()) {
             (Some(only), None) => {
-                self.enter(only);
-                return self.take_up().await;
+                self.select_session(only);
+                return self.resume_session().await;
             }
             (None, _) => {
-                self.note(&format!("there is no session that begins with {id}; /sessions shows them"))?;
+                self.note(&format!(
+                    "there is no session whose id begins with {prefix}; /sessions lists them"
+                ))?;
             }
             (Some(_), Some(_)) => {
-                self.note(&format!("several sessions begin with {id}; write more of it"))?;
+                self.note(&format!("several session ids begin with {prefix}; type more characters"))?;
             }
         }
         Ok(Continue(()))
     }
 
-    fn enter(&mut self, session: String) {
-        self.peer.enter(session);
-        self.spoken = false;
+    fn select_session(&mut self, session: String) {
+        self.peer.select_session(session);
+        self.has_messages = false;
     }
 
-    async fn switch(&mut self, name: &str) -> anyhow::Result<()> {
-        let wanted = Wanted { model: Some(name), attended: self.interactive, ..self.talk.wanted() };
-        match self.peer.switch(self.settings, wanted).await {
-            Ok(()) => self.note(&format!("the model is {name} from here on; the conversation stays")),
-            Err(error) => self.note(&self.style.red(sentence(&error))),
+    async fn switch_model(&mut self, name: &str) -> anyhow::Result<()> {
+        let options =
+            PlanOptions { model: Some(name), attended: self.interactive, ..self.args.plan_options() };
+        match self.peer.switch_model(self.settings, options).await {
+            Ok(()) => self.note(&format!("switched to the model {name}; the session stays the same")),
+            Err(error) => self.note(&self.style.red(format_error(&error))),
         }
     }
 
     fn note(&self, text: &str) -> anyhow::Result<()> {
-        // InputLine by line, so that nothing is left dimmed when only a part of it is seen.
+        // Styled line by line, so that no style is left open if only a part is shown.
         let lines: Vec<String> = text.lines().map(|line| self.style.dim(line)).collect();
         let lines = lines.join("\n") + "\n";
         if self.interactive {
@@ -260,10 +262,10 @@ impl ChatSession<'_> {
     }
 }
 
-/// The last so many characters of a text.
-fn end_of(text: &str, most: usize) -> String {
-    match text.char_indices().rev().nth(most) {
-        Some((at, letter)) => format!("…{}", &text[at + letter.len_utf8()..]),
+/// The last `max` characters of a text, after an ellipsis if it is longer.
+fn tail(text: &str, max: usize) -> String {
+    match text.char_indices().rev().nth(max) {
+        Some((at, c)) => format!("…{}", &text[at + c.len_utf8()..]),
         None => text.to_owned(),
     }
 }

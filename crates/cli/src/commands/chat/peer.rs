@@ -1,94 +1,97 @@
-//! With whom the terminal talks: an agent in this process, or one at a server.
+//! The peer of a chat: an agent in this process, or one on a server.
 
 use crate::{
     args::ChatArgs,
     commands::{
+        conversation::{Conversation, new_id, recent, trace},
         sessions,
-        talk::{Conversation, new_id, recent, trace},
     },
     config::Settings,
     remote::Remote,
     screen::{View, one_line, printable},
-    wiring::{self, Wanted},
+    wiring::{self, PlanOptions},
 };
 use adk::{content::Content, pending::Question, session::SessionKey};
 use anyhow::{anyhow, bail};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// How many sessions a list shows, and how many are looked through for one that is named.
-const LISTED: usize = 10;
-const LOOKED_THROUGH: usize = 1_000;
+/// The number of sessions in a list.
+const LIST_LIMIT: usize = 10;
+/// The number of recent sessions that are searched for an id.
+const SEARCH_LIMIT: usize = 1_000;
 
 pub(super) enum Peer {
-    Here(Box<Conversation>),
-    There(Box<Remote>),
+    Local(Box<Conversation>),
+    Remote(Box<Remote>),
 }
 
 impl Peer {
     pub(super) async fn open(settings: &Settings, chat: &ChatArgs, attended: bool) -> anyhow::Result<Self> {
         let Some(address) = &chat.server else {
-            return Ok(Self::Here(Box::new(Conversation::open(settings, &chat.talk, attended).await?)));
+            return Ok(Self::Local(Box::new(
+                Conversation::open(settings, &chat.conversation, attended).await?,
+            )));
         };
-        let talk = &chat.talk;
-        let session = talk.session.clone().unwrap_or_else(new_id);
-        let mut remote = Remote::open(settings, address, talk.app.as_deref(), session).await?;
-        if talk.last {
+        let args = &chat.conversation;
+        let session = args.session.clone().unwrap_or_else(new_id);
+        let mut remote = Remote::open(settings, address, args.app.as_deref(), session).await?;
+        if args.last {
             let last = remote.sessions().await?.into_iter().next();
-            let nothing = || anyhow!("there is no session to continue; leave --continue out to begin one");
-            remote.enter(last.ok_or_else(nothing)?.id);
+            let none = || anyhow!("there is no session to continue; omit --continue to start one");
+            remote.select_session(last.ok_or_else(none)?.id);
         }
-        Ok(Self::There(Box::new(remote)))
+        Ok(Self::Remote(Box::new(remote)))
     }
 
-    /// Who answers, as the first line says it.
+    /// The agent and its model or server, for the first line.
     pub(super) fn introduction(&self) -> String {
         match self {
-            Self::Here(here) => format!("agent {} · model {}", here.app.name, here.app.model),
-            Self::There(there) => format!("agent {} · server {}", there.key.app_name, there.address()),
+            Self::Local(local) => format!("agent {} · model {}", local.app.name, local.app.model),
+            Self::Remote(remote) => format!("agent {} · server {}", remote.key.app_name, remote.address()),
         }
     }
 
-    /// What there is to know about the choice of its model.
+    /// A notice about the choice of the model.
     pub(super) fn note(&self) -> Option<&str> {
         match self {
-            Self::Here(here) => here.app.note.as_deref(),
-            Self::There(_) => None,
+            Self::Local(local) => local.app.note.as_deref(),
+            Self::Remote(_) => None,
         }
     }
 
     pub(super) fn is_demo(&self) -> bool {
-        matches!(self, Self::Here(here) if here.app.model == "demo")
+        matches!(self, Self::Local(local) if local.app.model == "demo")
     }
 
-    /// How an older session is called; `None` for one that is new.
+    /// The title of the session; `None` if it does not exist yet.
     pub(super) async fn title(&self) -> anyhow::Result<Option<String>> {
         match self {
-            Self::Here(here) => {
-                let row = here.row().await?;
-                Ok(row.map(|row| row.title.unwrap_or_else(|| "(nothing said yet)".to_owned())))
+            Self::Local(local) => {
+                let row = local.row().await?;
+                Ok(row.map(|row| row.title.unwrap_or_else(|| "(no messages yet)".to_owned())))
             }
-            Self::There(there) => Ok(there.take_up().await?.then(|| there.key.session_id.clone())),
+            Self::Remote(remote) => Ok(remote.load().await?.then(|| remote.key.session_id.clone())),
         }
     }
 
-    /// Continues what a process left unanswered when it died; a server does that by itself. `false` if there is nothing.
+    /// Continues the runs of a dead process. A server does that by itself. Returns `false` if there are none.
     pub(super) async fn continue_interrupted(
         &self,
         view: &View,
         cancel: CancellationToken,
     ) -> anyhow::Result<bool> {
         match self {
-            Self::Here(here) => here.continue_interrupted(view, cancel).await,
-            Self::There(_) => Ok(false),
+            Self::Local(local) => local.continue_interrupted(view, cancel).await,
+            Self::Remote(_) => Ok(false),
         }
     }
 
     /// The shown part of the last answer, if it was interrupted.
     pub(super) async fn interrupted_answer(&self) -> anyhow::Result<Option<String>> {
         match self {
-            Self::Here(here) => here.interrupted_answer().await,
-            Self::There(there) => Ok(there.interrupted_answer()),
+            Self::Local(local) => local.interrupted_answer().await,
+            Self::Remote(remote) => Ok(remote.interrupted_answer()),
         }
     }
 
@@ -99,85 +102,91 @@ impl Peer {
         cancel: CancellationToken,
     ) -> anyhow::Result<()> {
         match self {
-            Self::Here(here) => here.send(content, view, cancel).await,
-            Self::There(there) => there.send(content, view, cancel).await,
+            Self::Local(local) => local.send(content, view, cancel).await,
+            Self::Remote(remote) => remote.send(content, view, cancel).await,
         }
     }
 
     pub(super) async fn questions(&self) -> anyhow::Result<Vec<Question>> {
         match self {
-            Self::Here(here) => here.questions().await,
-            Self::There(there) => Ok(there.questions()),
+            Self::Local(local) => local.questions().await,
+            Self::Remote(remote) => Ok(remote.questions()),
         }
     }
 
-    /// The sessions so far, a line for each, with a mark at this one.
+    /// One line for each recent session, with a mark at the current one.
     pub(super) async fn list(&self) -> anyhow::Result<Vec<String>> {
-        let marked = |id: &str, own: &str, line: String| {
-            let here = if id == own { "›" } else { " " };
-            format!("{here} {line}")
+        let marked = |id: &str, current: &str, line: String| {
+            let mark = if id == current { "›" } else { " " };
+            format!("{mark} {line}")
         };
         match self {
-            Self::Here(here) => {
-                let rows = recent(&*here.store, &here.key, LISTED).await?;
+            Self::Local(local) => {
+                let rows = recent(&*local.store, &local.key, LIST_LIMIT).await?;
                 let lines = rows.iter().zip(sessions::lines(&rows));
-                Ok(lines.map(|(row, line)| marked(&row.key.session, &here.key.session_id, line)).collect())
+                Ok(lines
+                    .map(|(row, line)| marked(&row.key.session_id, &local.key.session_id, line))
+                    .collect())
             }
-            Self::There(there) => {
+            Self::Remote(remote) => {
                 let line = |id: &str, updated| format!("{}  {}", printable(id), sessions::when(updated));
-                let listed = there.sessions().await?.into_iter().take(LISTED);
-                let own = &there.key.session_id;
-                Ok(listed.map(|found| marked(&found.id, own, line(&found.id, found.updated))).collect())
+                let listed = remote.sessions().await?.into_iter().take(LIST_LIMIT);
+                let current = &remote.key.session_id;
+                Ok(listed.map(|found| marked(&found.id, current, line(&found.id, found.updated))).collect())
             }
         }
     }
 
-    /// The ids of sessions that begin so.
-    pub(super) async fn named(&self, beginning: &str) -> anyhow::Result<Vec<String>> {
+    /// The ids of recent sessions that begin with `prefix`.
+    pub(super) async fn session_ids(&self, prefix: &str) -> anyhow::Result<Vec<String>> {
         let ids: Vec<String> = match self {
-            Self::Here(here) => {
-                let rows = recent(&*here.store, &here.key, LOOKED_THROUGH).await?;
-                rows.into_iter().map(|row| row.key.session).collect()
+            Self::Local(local) => {
+                let rows = recent(&*local.store, &local.key, SEARCH_LIMIT).await?;
+                rows.into_iter().map(|row| row.key.session_id).collect()
             }
-            Self::There(there) => there.sessions().await?.into_iter().map(|found| found.id).collect(),
+            Self::Remote(remote) => remote.sessions().await?.into_iter().map(|found| found.id).collect(),
         };
-        Ok(ids.into_iter().filter(|id| id.starts_with(beginning)).collect())
+        Ok(ids.into_iter().filter(|id| id.starts_with(prefix)).collect())
     }
 
-    pub(super) fn enter(&mut self, session: String) {
+    pub(super) fn select_session(&mut self, session: String) {
         match self {
-            Self::Here(here) => {
-                here.key = SessionKey::new(&here.key.app_name, &here.key.user_id, session);
+            Self::Local(local) => {
+                local.key = SessionKey::new(&local.key.app_name, &local.key.user_id, session);
             }
-            Self::There(there) => there.enter(session),
+            Self::Remote(remote) => remote.select_session(session),
         }
     }
 
     pub(super) fn model(&self) -> String {
         match self {
-            Self::Here(here) => format!("the model is {}", here.app.model),
-            Self::There(_) => "the server chooses the model".to_owned(),
+            Self::Local(local) => format!("the model is {}", local.app.model),
+            Self::Remote(_) => "the server chooses the model".to_owned(),
         }
     }
 
-    /// What was recorded here is sent before the program ends.
+    /// Exports the recorded spans.
     pub(super) async fn close(&self) {
-        if let Self::Here(here) = self {
-            here.close().await;
+        if let Self::Local(local) = self {
+            local.close().await;
         }
     }
 
-    /// Lets another model answer from here on.
-    pub(super) async fn switch(&mut self, settings: &Settings, wanted: Wanted<'_>) -> anyhow::Result<()> {
+    /// Switches to another model. Fails for a server, which chooses the model itself.
+    pub(super) async fn switch_model(
+        &mut self,
+        settings: &Settings,
+        options: PlanOptions<'_>,
+    ) -> anyhow::Result<()> {
         match self {
-            Self::Here(here) => {
-                let plan = wiring::plan(settings, wanted).await?;
-                here.app = plan.open(Arc::clone(&here.store), trace(&here.telemetry))?;
+            Self::Local(local) => {
+                let plan = wiring::plan(settings, options).await?;
+                local.app = plan.open(Arc::clone(&local.store), trace(&local.telemetry))?;
                 Ok(())
             }
-            Self::There(there) => {
-                let address = one_line(there.address(), 80);
-                bail!("{address} chooses the model: it is in the server's lango.toml")
+            Self::Remote(remote) => {
+                let address = one_line(remote.address(), 80);
+                bail!("{address} chooses the model: change it in the server's lango.toml")
             }
         }
     }

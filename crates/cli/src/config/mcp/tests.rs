@@ -1,4 +1,4 @@
-//! What is written of servers and commands, and what is meant.
+//! Resolution of MCP servers and commands.
 
 use super::*;
 use std::fs;
@@ -13,7 +13,7 @@ fn read(toml: &str, env: &Env) -> (McpSettings, Vec<String>) {
 }
 
 #[test]
-fn secrets_of_the_environment_are_filled_in_and_masked() {
+fn environment_secrets_are_substituted_and_masked() {
     let env = Env::of(&[("TOKEN", "tok-123456"), ("HOME", "/rooms/ann")]);
     let (mcp, secrets) = read(
         r#"
@@ -36,7 +36,7 @@ fn secrets_of_the_environment_are_filled_in_and_masked() {
 }
 
 #[test]
-fn a_server_that_cannot_work_says_why_and_what_to_do() {
+fn unusable_mcp_server_reports_cause_and_fix() {
     let why = |toml: &str| match &read(toml, &Env::default()).0.servers[0].transport {
         McpTransport::Unavailable(why) => why.clone(),
         other => panic!("{other:?}"),
@@ -54,18 +54,18 @@ fn a_server_that_cannot_work_says_why_and_what_to_do() {
 }
 
 #[test]
-fn a_projects_file_is_read_with_its_foreign_keys_and_known_by_its_content() {
+fn project_file_ignores_foreign_keys_and_is_identified_by_its_hash() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(PROJECT_FILE);
     let env = Env::default();
-    let read = |said| McpSettings::new(BTreeMap::new(), said, sources(dir.path(), &env)).0.project;
+    let read = |decision| McpSettings::new(BTreeMap::new(), decision, sources(dir.path(), &env)).0.project;
     assert!(read(None).is_none());
     fs::write(&file, r#"{"mcpServers": {"a": {"type": "stdio", "command": "x", "args": ["${ROOM:-here}"], "note": 1}, "b": {"type": "sse", "url": "https://x"}}, "other": {}}"#).unwrap();
     let project = read(None).unwrap();
     let McpTransport::Stdio { args, .. } = &project.servers[0].transport else { panic!("{project:?}") };
-    assert_eq!((args[0].as_str(), project.said), ("here", Decision::Ask));
+    assert_eq!((args[0].as_str(), project.decision), ("here", Decision::Ask));
     assert!(
-        matches!(&project.servers[1].transport, McpTransport::Unavailable(why) if why.contains("has given up"))
+        matches!(&project.servers[1].transport, McpTransport::Unavailable(why) if why.contains("has deprecated"))
     );
     assert!(read(Some(Decision::Deny)).is_none());
     fs::write(&file, r#"{"mcpServers": {}}"#).unwrap();
@@ -73,20 +73,21 @@ fn a_projects_file_is_read_with_its_foreign_keys_and_known_by_its_content() {
     fs::write(&file, "{").unwrap();
     let broken = read(None).unwrap();
     assert!(
-        matches!(&broken.servers[0].transport, McpTransport::Unavailable(why) if why.starts_with(".mcp.json cannot be understood"))
+        matches!(&broken.servers[0].transport, McpTransport::Unavailable(why) if why.starts_with(".mcp.json cannot be parsed"))
     );
 }
 
 #[test]
-fn a_command_is_taken_for_one_that_acts_once_unless_it_says_otherwise() {
+fn command_defaults_to_execute_safety_and_effect_once() {
     let written: BTreeMap<String, CommandSection> =
         toml::from_str("[weather]\ndescription = 'Tells it.'\ncommand = ['weather', '--json']\ncwd = 'bin'")
             .unwrap();
     let (name, command) = written.into_iter().next().unwrap();
     let env = Env::default();
-    let usual = Duration::from_mins(1);
-    let (config, _) =
-        command.meant((name, Path::new("lango.toml")), usual, sources(Path::new("/here"), &env)).unwrap();
+    let default_time = Duration::from_mins(1);
+    let (config, _) = command
+        .resolve((name, Path::new("lango.toml")), default_time, sources(Path::new("/here"), &env))
+        .unwrap();
     assert_eq!((config.spec.safety, config.spec.effect), (Safety::Execute, Effect::Once));
-    assert_eq!((config.cwd, config.time), (PathBuf::from("etc/bin"), usual));
+    assert_eq!((config.cwd, config.time), (PathBuf::from("etc/bin"), default_time));
 }

@@ -1,4 +1,4 @@
-//! What files and variables come to, without a network.
+//! Resolution of providers from files and variables.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn all(toml: &str, variables: &[(&str, &str)]) -> Providers {
 }
 
 #[test]
-fn a_key_in_the_environment_is_all_that_is_needed() {
+fn environment_key_alone_configures_a_provider() {
     let all = all("", &[("ANTHROPIC_API_KEY", "k-1"), ("GITHUB_TOKEN", "t")]);
     assert_eq!(all.by_key().as_deref(), Some("anthropic/claude-sonnet-4-5"));
     let configured: Vec<&str> =
@@ -20,7 +20,7 @@ fn a_key_in_the_environment_is_all_that_is_needed() {
 }
 
 #[test]
-fn the_first_provider_with_a_key_is_taken_and_without_any_none_is() {
+fn default_provider_is_the_first_with_a_key() {
     let both = [("GOOGLE_API_KEY", "g"), ("OPENAI_API_KEY", "o")];
     assert_eq!(all("", &both).by_key().as_deref(), Some("openai/gpt-5-mini"));
     assert_eq!(all("", &both[..1]).by_key().as_deref(), Some("gemini/gemini-2.5-flash"));
@@ -33,7 +33,7 @@ fn the_first_provider_with_a_key_is_taken_and_without_any_none_is() {
 }
 
 #[test]
-fn another_address_in_the_place_of_openai_speaks_chat_completions() {
+fn openai_at_another_base_url_defaults_to_chat_completions() {
     let of = |toml: &str, variables: &[(&str, &str)]| {
         let all = all(toml, variables);
         let openai = all.get("openai").unwrap();
@@ -51,9 +51,15 @@ fn another_address_in_the_place_of_openai_speaks_chat_completions() {
 }
 
 #[test]
-fn the_host_of_ollama_is_understood_as_ollama_does() {
+fn ollama_host_is_parsed_as_ollama_parses_it() {
     let hosts = [
         ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:9000", "http://127.0.0.1:9000"),
+        ("http://0.0.0.0:9000/v1?a=0.0.0.0", "http://127.0.0.1:9000/v1?a=0.0.0.0"),
+        ("http://me:0.0.0.0@0.0.0.0", "http://me:0.0.0.0@127.0.0.1"),
+        ("10.0.0.0", "http://10.0.0.0:11434"),
+        ("http://10.0.0.0:80/0.0.0.0", "http://10.0.0.0:80/0.0.0.0"),
+        ("0.0.0.0.example", "http://0.0.0.0.example:11434"),
         ("box:9000", "http://box:9000"),
         (":9000", "http://127.0.0.1:9000"),
         ("https://box.example/", "https://box.example"),
@@ -61,25 +67,25 @@ fn the_host_of_ollama_is_understood_as_ollama_does() {
         ("[::1]", "http://[::1]:11434"),
         ("http://127.0.0.1:11434", "http://127.0.0.1:11434"),
     ];
-    for (written, meant) in hosts {
-        assert_eq!(all("", &[("OLLAMA_HOST", written)]).get("ollama").unwrap().base_url, meant);
+    for (written, url) in hosts {
+        assert_eq!(all("", &[("OLLAMA_HOST", written)]).get("ollama").unwrap().base_url, url);
     }
 }
 
 #[test]
-fn a_key_that_is_not_set_is_told_with_the_fix() {
+fn missing_api_key_error_names_the_fix() {
     let all = all("[mine]\nbase_url = \"http://m\"\nkey = \"${MINE}\"", &[]);
-    let told = |name: &str| all.get(name).unwrap().missing_key();
-    assert_eq!(told("mine").unwrap(), "the key of mine is ${MINE}, which is not set: set it to the key");
+    let error = |name: &str| all.get(name).unwrap().missing_key();
+    assert_eq!(error("mine").unwrap(), "the key of mine is ${MINE}, which is not set: set it to the key");
     assert_eq!(
-        told("openai").unwrap(),
+        error("openai").unwrap(),
         "openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml"
     );
-    assert_eq!(told("ollama"), None);
+    assert_eq!(error("ollama"), None);
 }
 
 #[test]
-fn a_model_leads_to_its_provider() {
+fn model_name_resolves_to_its_provider() {
     let all = all("[mine]\nbase_url = \"http://m\"", &[]);
     let split = |name: &str| all.split(name).map(|(provider, model)| format!("{} {model}", provider.name));
     assert_eq!(split("openai/gpt-x").as_deref(), Some("openai gpt-x"));
@@ -93,34 +99,34 @@ fn a_model_leads_to_its_provider() {
 }
 
 #[test]
-fn a_provider_without_an_address_is_a_mistake() {
-    let told = |toml: &str| providers(toml, &[]).unwrap_err().to_string();
+fn provider_without_a_valid_base_url_is_rejected() {
+    let error = |toml: &str| providers(toml, &[]).unwrap_err().to_string();
     assert_eq!(
-        told("[mine]"),
+        error("[mine]"),
         "conf/lango.toml: [providers.mine] needs `baseUrl`, the address of the server"
     );
     assert_eq!(
-        told("[mine]\nbase_url = \"m:80\""),
+        error("[mine]\nbase_url = \"m:80\""),
         "conf/lango.toml: the address of mine does not begin with http:// or https://"
     );
 }
 
 #[test]
-fn no_key_is_ever_printed() {
+fn debug_output_contains_no_api_key() {
     let toml = "[openai]\nkey = \"canary\"\nheaders = { X = \"${HIDDEN}\" }\norganization = \"canary\"";
     let all = all(toml, &[("HIDDEN", "canary"), ("GEMINI_API_KEY", "canary")]);
     assert!(!format!("{all:?}").contains("canary"));
 }
 
 #[test]
-fn this_machine_is_known_by_its_address() {
-    let here = [
+fn loopback_port_accepts_loopback_hosts_only() {
+    let loopback = [
         ("http://127.0.0.1:8080/v1", 8080),
         ("http://localhost", 80),
         ("https://[::1]", 443),
         ("http://u@127.1.2.3:1", 1),
     ];
-    for (url, port) in here {
+    for (url, port) in loopback {
         assert_eq!(loopback_port(url), Some(port), "{url}");
     }
     for elsewhere in [
@@ -132,12 +138,12 @@ fn this_machine_is_known_by_its_address() {
         assert_eq!(loopback_port(elsewhere), None, "{elsewhere}");
     }
     let all = all("", &[("OLLAMA_HOST", "127.0.0.1:9000")]);
-    let ports: Vec<_> = all.here().collect();
+    let ports: Vec<_> = all.local().collect();
     assert_eq!(ports, [("ollama", 9000), ("lmstudio", 1234), ("llamacpp", 8080), ("vllm", 8000)]);
 }
 
 #[test]
-fn opaque_data_is_stamped_with_the_wire_format_where_it_is_not_the_usual_one() {
+fn stamp_includes_a_non_default_wire_format() {
     let stamp = |toml: &str, name: &str| all(toml, &[]).get(name).unwrap().stamp();
     assert_eq!(stamp("", "openai"), "openai");
     assert_eq!(stamp("[openai]\napi = \"chat\"", "openai"), "openai+chat");

@@ -1,4 +1,4 @@
-//! A proxy before a fake provider that stops an answer in the middle of its stream, for as long as a test wants.
+//! A proxy in front of a fake provider that stops an answer in the middle of its stream until the test continues it.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
 };
 
-/// What becomes of an answer that is stopped.
+/// What to do with a stopped answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Continue,
@@ -25,11 +25,11 @@ enum Order {
 }
 
 /// Each stop is a text. The first answer that contains it is forwarded up to the end of the HTTP chunk with that text, and no
-/// further until the test says so. After the last stop everything is forwarded.
+/// further until the test continues it. After the last stop everything is forwarded.
 pub(crate) struct Gate {
     address: SocketAddr,
     orders: UnboundedSender<Order>,
-    /// Its tasks end with it.
+    /// Dropping it ends the tasks.
     _runtime: Runtime,
 }
 

@@ -1,6 +1,6 @@
-//! A server that is running, and what it answers to bytes as they are.
+//! A `lango serve` process with authentication, and its responses to raw requests.
 
-use super::Place;
+use super::TestEnv;
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -10,27 +10,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// `lango serve` on a port of its own; it ends with the test.
-pub(crate) struct Running {
+/// `lango serve` on a free port. Dropping it kills the process.
+pub(crate) struct AuthServer {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// The path of the link that it printed.
+    /// The path of the printed login link.
     pub(crate) link: String,
-    said: Arc<Mutex<String>>,
+    log: Arc<Mutex<String>>,
 }
 
-impl Running {
-    pub(crate) fn start(place: &Place, more: &[&str]) -> Self {
+impl AuthServer {
+    pub(crate) fn start(env: &TestEnv, more: &[&str]) -> Self {
+        Self::start_with(env, more, &[])
+    }
+
+    /// Like [`start`](Self::start), with further environment variables.
+    pub(crate) fn start_with(env: &TestEnv, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let port = if more.contains(&"--port") { vec![] } else { vec!["--port", "0"] };
-        let mut command = place.command(["serve"].iter().chain(&port).chain(more));
+        // Without a web page there is no login link.
+        env.file("page/index.html", "a page");
+        let mut command = env.command(["serve", "--dev-ui", "page"].iter().chain(&port).chain(more));
+        command.envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let (mut address, mut link) = (None, None);
-        let mut said = String::new();
+        let mut log = String::new();
         while link.is_none() {
-            let begin = said.len();
-            assert!(lines.read_line(&mut said).unwrap() > 0, "it ended: {said}");
-            let line = said[begin..].trim();
+            let begin = log.len();
+            assert!(lines.read_line(&mut log).unwrap() > 0, "it ended: {log}");
+            let line = log[begin..].trim();
             let url = |line: &str| line.split_once("://").unwrap().1.split(' ').next().unwrap().to_owned();
             match line.split_once(' ') {
                 Some(("listening", _)) => address = Some(url(line).parse().unwrap()),
@@ -38,35 +46,48 @@ impl Running {
                 Some(_) | None => {}
             }
         }
-        let said = Arc::new(Mutex::new(said));
-        listen(lines, Arc::clone(&said));
-        Self { child, address: address.unwrap(), link: link.unwrap(), said }
+        let log = Arc::new(Mutex::new(log));
+        listen(lines, Arc::clone(&log));
+        Self { child, address: address.unwrap(), link: link.unwrap(), log }
     }
 
-    /// All that it has written since it began.
-    pub(crate) fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
+    /// The log since the start.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
     }
 
-    /// Waits until it has said this, and answers with all that it has said by then.
+    /// The resident memory of the process, in bytes; `None` if it has ended.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    }
+
+    /// Waits until the log contains `text`, and returns the log.
     #[track_caller]
-    pub(crate) fn says(&self, text: &str) -> String {
+    pub(crate) fn wait_for_log(&self, text: &str) -> String {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            let said = self.said();
-            if said.contains(text) {
-                return said;
+            let log = self.log();
+            if log.contains(text) {
+                return log;
             }
-            assert!(Instant::now() < deadline, "{text:?} was not said; this was:\n{said}");
+            assert!(Instant::now() < deadline, "{text:?} was not log; this was:\n{log}");
             std::thread::yield_now();
         }
     }
 
-    pub(crate) fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
-        self.ask("GET", path, headers, b"")
+    pub(crate) fn get(&self, path: &str, headers: &[(&str, &str)]) -> HttpResponse {
+        self.request("GET", path, headers, b"")
     }
 
-    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> HttpResponse {
         let mut head = vec![format!("{method} {path} HTTP/1.1"), "connection: close".to_owned()];
         if !headers.iter().any(|(name, _)| *name == "host") {
             head.push(format!("host: {}", self.address));
@@ -78,29 +99,29 @@ impl Running {
         self.raw(&[head.join("\r\n").as_bytes(), b"\r\n\r\n", body].concat())
     }
 
-    /// Sends bytes and reads to the end.
-    pub(crate) fn raw(&self, request: &[u8]) -> Answer {
+    /// Sends raw bytes and reads the response to its end.
+    pub(crate) fn raw(&self, request: &[u8]) -> HttpResponse {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        // A server that has heard enough may close its ear before all is said.
+        // The server may close the connection before it has read the whole request.
         let _ = stream.write_all(request);
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
-        Answer::parse(&bytes)
+        HttpResponse::parse(&bytes)
     }
 }
 
-fn listen(mut lines: BufReader<ChildStderr>, said: Arc<Mutex<String>>) {
+fn listen(mut lines: BufReader<ChildStderr>, log: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
         let mut line = String::new();
         while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
-            said.lock().unwrap().push_str(&line);
+            log.lock().unwrap().push_str(&line);
             line.clear();
         }
     });
 }
 
-impl Drop for Running {
+impl Drop for AuthServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -108,18 +129,22 @@ impl Drop for Running {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        Self { status, head: head.to_owned(), body: body.to_owned() }
+        let response = Self { status, head: head.to_owned(), body: body.to_owned() };
+        match response.header("transfer-encoding") {
+            Some("chunked") => Self { body: join_chunks(body.as_bytes()), ..response },
+            _ => response,
+        }
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -127,17 +152,27 @@ impl Answer {
         pairs.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
     }
 
-    /// Its body, which may have come in pieces.
     pub(crate) fn json(&self) -> Value {
-        let begin = self.body.find(['{', '[', '"', 'n']).unwrap_or(0);
-        let mut values = serde_json::Deserializer::from_str(&self.body[begin..]).into_iter();
-        values
-            .next()
-            .unwrap_or_else(|| panic!("{self:?}"))
-            .unwrap_or_else(|error| panic!("{error}: {self:?}"))
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     pub(crate) fn detail(&self) -> String {
         self.json()["detail"].as_str().unwrap_or_default().to_owned()
     }
+}
+
+/// The content of a chunked body, up to its last complete chunk.
+fn join_chunks(mut rest: &[u8]) -> String {
+    let mut content = Vec::new();
+    while let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") {
+        let size =
+            std::str::from_utf8(&rest[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let Some(chunk) = size.filter(|size| *size > 0).and_then(|size| rest.get(end + 2..end + 2 + size))
+        else {
+            break;
+        };
+        content.extend_from_slice(chunk);
+        rest = rest.get(end + 2 + chunk.len() + 2..).unwrap_or_default();
+    }
+    String::from_utf8_lossy(&content).into_owned()
 }

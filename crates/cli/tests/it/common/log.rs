@@ -1,4 +1,4 @@
-//! The stored log, read beside the program that writes it.
+//! The stored log, read while other processes may write it.
 
 use adk::event::Event;
 use bridge::store::row::Restorer;
@@ -14,8 +14,8 @@ use std::{
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) events: Vec<Event>,
-    /// The places that messages and changes of state take, together.
-    taken: BTreeSet<u64>,
+    /// The sequence numbers of messages and state changes.
+    seqs: BTreeSet<u64>,
     last: u64,
 }
 
@@ -32,43 +32,39 @@ impl Log {
     async fn load(database: &Path, key: &SessionKey) -> session::Result<Self> {
         let store = SqliteStore::open(database, Options::default())?;
         let Some(found) = store.load(key, TailBudget::NONE).await? else { return Ok(Self::default()) };
-        let all = PageRequest { after: Seq::START, limit: usize::MAX };
+        let all = PageRequest { after: Seq::START, limit: usize::MAX, max_bytes: usize::MAX };
         let rows = store.read(key, all).await?;
         let changes = store.state_changes(key, all).await?;
         let mut restorer = Restorer::new("");
         Ok(Self {
-            taken: rows
-                .iter()
-                .map(|row| row.seq.0)
-                .chain(changes.iter().map(|change| change.seq.0))
-                .collect(),
+            seqs: rows.iter().map(|row| row.seq.0).chain(changes.iter().map(|change| change.seq.0)).collect(),
             events: rows.iter().map(|row| restorer.restore(row)).collect(),
             last: found.row.last_seq.0,
         })
     }
 
     /// The user's messages, in order.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        let asked =
+    pub(crate) fn user_messages(&self) -> Vec<String> {
+        let messages =
             self.events.iter().filter(|event| event.is_from_user() && event.responses().next().is_none());
-        asked.map(said).collect()
+        messages.map(text_of).collect()
     }
 
     /// No gap, no duplicate, every call answered.
     #[track_caller]
-    pub(crate) fn assert_sound(&self) {
-        assert!(self.taken.iter().copied().eq(1..=self.last), "a gap before {}: {:?}", self.last, self.taken);
+    pub(crate) fn assert_consistent(&self) {
+        assert!(self.seqs.iter().copied().eq(1..=self.last), "a gap before {}: {:?}", self.last, self.seqs);
         let mut ids = BTreeSet::new();
-        assert!(self.events.iter().all(|event| ids.insert(&event.id)), "an id comes twice");
-        let mut answers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        assert!(self.events.iter().all(|event| ids.insert(&event.id)), "duplicate event id");
+        let mut results: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for event in &self.events {
-            event.calls().for_each(|call| answers.entry(call.id_or_name()).or_default().0 += 1);
-            event.responses().for_each(|answer| answers.entry(answer.id_or_name()).or_default().1 += 1);
+            event.calls().for_each(|call| results.entry(call.id_or_name()).or_default().0 += 1);
+            event.responses().for_each(|answer| results.entry(answer.id_or_name()).or_default().1 += 1);
         }
-        assert!(answers.values().all(|counts| *counts == (1, 1)), "calls and their answers: {answers:?}");
+        assert!(results.values().all(|counts| *counts == (1, 1)), "calls and results by id: {results:?}");
     }
 }
 
-pub(crate) fn said(event: &Event) -> String {
+pub(crate) fn text_of(event: &Event) -> String {
     event.content.as_ref().map(adk::content::Content::text).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A machine of one's own for each test, and what the binary says on it.
+//! An isolated environment for each test, and the output of the binary in it.
 
 mod gate;
 mod http;
@@ -7,8 +7,8 @@ mod remote;
 mod terminal;
 
 pub(crate) use gate::Gate;
-pub(crate) use http::{Answer, Running};
-pub(crate) use log::{Log, said};
+pub(crate) use http::{AuthServer, HttpResponse};
+pub(crate) use log::{Log, text_of};
 pub(crate) use remote::{CANARY, REST, api_name, provider};
 pub(crate) use terminal::{CTRL_C, Terminal, without_escapes};
 
@@ -23,12 +23,12 @@ use tempfile::TempDir;
 
 pub(crate) const LANGO: &str = env!("CARGO_BIN_EXE_lango");
 
-/// A home and a working directory, empty at first, gone at the end.
-pub(crate) struct Place {
+/// A temporary data directory and working directory.
+pub(crate) struct TestEnv {
     dir: TempDir,
 }
 
-impl Place {
+impl TestEnv {
     pub(crate) fn new() -> Self {
         Self::of(tempfile::tempdir().unwrap())
     }
@@ -44,9 +44,9 @@ impl Place {
         Self { dir }
     }
 
-    /// With the agent that ADK's transcripts were recorded with, in the working directory.
+    /// With the canned agent, which ADK's transcripts were recorded with, in the working directory.
     pub(crate) fn canned() -> Self {
-        let place = Self::new();
+        let env = Self::new();
         let canned = fixtures().join("canned");
         for file in [
             "lango.toml",
@@ -54,24 +54,24 @@ impl Place {
             "agents/canned/helper.yaml",
             "agents/canned/canned.yaml",
         ] {
-            place.file(file, fs::read(canned.join(file)).unwrap());
+            env.file(file, fs::read(canned.join(file)).unwrap());
         }
-        place
+        env
     }
 
-    /// With a script for a model, and the tools and settings that `lango.toml` says.
+    /// With a scripted model, and further settings in `lango.toml`.
     pub(crate) fn scripted(toml: &str, script: &str) -> Self {
-        let place = Self::new();
-        place.file("lango.toml", format!("model = \"scripted/script.yaml\"\n{toml}"));
-        place.file("script.yaml", script);
-        place
+        let env = Self::new();
+        env.file("lango.toml", format!("model = \"scripted/script.yaml\"\n{toml}"));
+        env.file("script.yaml", script);
+        env
     }
 
     pub(crate) fn home(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    pub(crate) fn here(&self) -> PathBuf {
+    pub(crate) fn workdir(&self) -> PathBuf {
         self.dir.path().join("here")
     }
 
@@ -81,32 +81,32 @@ impl Place {
 
     /// Writes a file below the working directory.
     pub(crate) fn file(&self, path: &str, text: impl AsRef<[u8]>) {
-        let path = self.here().join(path);
+        let path = self.workdir().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    /// The command, with nothing of this process's environment but the way to programs.
+    /// The command, with `PATH` as the only variable of this process's environment.
     pub(crate) fn command(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(LANGO);
-        command.args(args).current_dir(self.here()).stdin(Stdio::null());
+        command.args(args).current_dir(self.workdir()).stdin(Stdio::null());
         command.env_clear().envs(self.variables());
         command
     }
 
     pub(crate) fn variables(&self) -> Vec<(&'static str, std::ffi::OsString)> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        // What else runs on the machine is not part of any test.
+        // Model servers of this machine must not affect a test.
         let alone = ("LANGO_DISCOVER", "false".into());
         vec![("PATH", path), ("LANGO_HOME", self.home().into()), ("TZ", "UTC".into()), alone]
     }
 
-    pub(crate) fn lango(&self, args: &[&str]) -> Said {
-        self.said(&mut self.command(args))
+    pub(crate) fn lango(&self, args: &[&str]) -> CliOutput {
+        self.run(&mut self.command(args))
     }
 
-    /// As [`lango`](Self::lango), with something on standard input.
-    pub(crate) fn fed(&self, args: &[&str], input: &[u8]) -> Said {
+    /// Like [`lango`](Self::lango), with standard input.
+    pub(crate) fn lango_with_stdin(&self, args: &[&str], input: &[u8]) -> CliOutput {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -115,16 +115,16 @@ impl Place {
         let feeding = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().unwrap();
         feeding.join().unwrap();
-        self.heard(&output)
+        self.cli_output(&output)
     }
 
-    pub(crate) fn said(&self, command: &mut Command) -> Said {
-        self.heard(&command.output().unwrap())
+    pub(crate) fn run(&self, command: &mut Command) -> CliOutput {
+        self.cli_output(&command.output().unwrap())
     }
 
-    pub(crate) fn heard(&self, output: &Output) -> Said {
+    pub(crate) fn cli_output(&self, output: &Output) -> CliOutput {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        Said {
+        CliOutput {
             code: output.status.code(),
             out: text(&output.stdout),
             err: text(&output.stderr),
@@ -137,24 +137,24 @@ pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 
-/// What became of a command.
+/// The exit code and output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CliOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
     dir: PathBuf,
 }
 
-impl Said {
+impl CliOutput {
     #[track_caller]
-    pub(crate) fn well(self) -> Self {
+    pub(crate) fn success(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
     #[track_caller]
-    pub(crate) fn badly(self) -> Self {
+    pub(crate) fn failure(self) -> Self {
         assert!(self.code.is_some_and(|code| code != 0), "{self:?}");
         assert!(!self.err.contains("panicked"), "{self:?}");
         self
@@ -166,17 +166,17 @@ impl Said {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// All of it, with paths as on any other machine.
-    pub(crate) fn picture(&self) -> String {
-        let mut picture = self.out.clone();
+    /// Standard output, standard error and the exit code, without the paths of this machine.
+    pub(crate) fn snapshot(&self) -> String {
+        let mut text = self.out.clone();
         if !self.err.is_empty() {
-            picture = format!("{picture}{}", self.err);
+            text = format!("{text}{}", self.err);
         }
         let code = self.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
-        self.normal(&format!("{}\n[exit {code}]", picture.trim_end()))
+        self.without_paths(&format!("{}\n[exit {code}]", text.trim_end()))
     }
 
-    fn normal(&self, text: &str) -> String {
+    fn without_paths(&self, text: &str) -> String {
         let real = self.dir.canonicalize().unwrap_or_default();
         let text = text.replace(&*real.to_string_lossy(), "");
         text.replace(&*self.dir.to_string_lossy(), "")

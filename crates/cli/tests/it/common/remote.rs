@@ -1,12 +1,12 @@
-//! A provider on loopback, and a configuration that leads to it.
+//! A fake provider on loopback, and its configuration.
 
-use super::Place;
+use super::TestEnv;
 use testkit::{ProviderApi, fakeprov::Fake};
 
-/// The key that is sent, and that must be seen nowhere.
+/// The API key, which must appear in no output.
 pub(crate) const CANARY: &str = "sk-canary-4f1d0c7b9e";
 
-/// The wire format as `lango.toml` names it.
+/// The name of the wire format in `lango.toml`.
 pub(crate) fn api_name(api: ProviderApi) -> &'static str {
     match api {
         ProviderApi::OpenAi => "chat",
@@ -16,7 +16,7 @@ pub(crate) fn api_name(api: ProviderApi) -> &'static str {
     }
 }
 
-/// A provider of that name that plays a scenario.
+/// The configuration of a provider that plays a scenario.
 pub(crate) fn provider(name: &str, fake: &Fake, api: ProviderApi, scenario: &str) -> String {
     let (url, api) = (fake.url(scenario), api_name(api));
     format!(
@@ -24,7 +24,7 @@ pub(crate) fn provider(name: &str, fake: &Fake, api: ProviderApi, scenario: &str
     )
 }
 
-/// What every such configuration needs: waits that nobody waits for, and the tool that the fake calls.
+/// The rest of the configuration: short retry waits, and the tool that the fake calls.
 pub(crate) const REST: &str = "
 [retry]
 attempts = 2
@@ -34,16 +34,16 @@ parameters = { type = \"object\" }
 response = { sky = \"clear\" }
 ";
 
-impl Place {
-    /// A machine whose model is one that the fake plays.
+impl TestEnv {
+    /// An environment whose model is played by the fake.
     pub(crate) fn with_provider(fake: &Fake, api: ProviderApi, scenario: &str) -> Self {
-        let place = Self::new();
+        let env = Self::new();
         let provider = provider("fake", fake, api, scenario);
-        place.file("lango.toml", format!("model = \"fake/model-x\"\n{provider}{REST}"));
-        place
+        env.file("lango.toml", format!("model = \"fake/model-x\"\n{provider}{REST}"));
+        env
     }
 
-    pub(crate) fn keyed(&self, args: &[&str]) -> super::Said {
-        self.said(self.command(args).env("CANARY", CANARY))
+    pub(crate) fn lango_with_key(&self, args: &[&str]) -> super::CliOutput {
+        self.run(self.command(args).env("CANARY", CANARY))
     }
 }

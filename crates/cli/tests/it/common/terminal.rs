@@ -1,6 +1,6 @@
-//! A terminal with a person in front of it, who waits for words before typing the next.
+//! A pseudoterminal that tests type into and whose output they wait for.
 
-use super::{LANGO, Place};
+use super::{LANGO, TestEnv};
 use pty_process::{Size, blocking::Pty};
 use std::{
     io::{Read, Write},
@@ -13,8 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Long enough for a machine that is busy with other things; nothing waits for it to pass.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout, long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) const CTRL_C: &str = "\u{3}";
 
@@ -22,28 +22,28 @@ pub(crate) struct Terminal {
     keyboard: Arc<Pty>,
     child: Child,
     output: Receiver<Vec<u8>>,
-    /// Every byte that went to the screen.
+    /// All output bytes.
     raw: Vec<u8>,
-    /// The words of it.
+    /// The output without escape sequences.
     seen: String,
-    /// Where the words that are waited for begin.
+    /// The position in `seen` after the last text that was waited for.
     mark: usize,
 }
 
 impl Terminal {
     /// `lango` with these arguments, on a terminal of 80 columns.
-    pub(crate) fn open(place: &Place, args: &[&str]) -> Self {
-        Self::with(place, args, &[("TERM", "xterm")])
+    pub(crate) fn open(env: &TestEnv, args: &[&str]) -> Self {
+        Self::with(env, args, &[("TERM", "xterm")])
     }
 
-    pub(crate) fn with(place: &Place, args: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(env: &TestEnv, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let (keyboard, screen) = pty_process::blocking::open().unwrap();
         keyboard.resize(Size::new(24, 80)).unwrap();
         let command = pty_process::blocking::Command::new(LANGO)
             .args(args)
-            .current_dir(place.here())
+            .current_dir(env.workdir())
             .env_clear()
-            .envs(place.variables())
+            .envs(env.variables())
             .envs(variables.iter().copied());
         let child = command.spawn(screen).unwrap();
         let keyboard = Arc::new(keyboard);
@@ -54,18 +54,18 @@ impl Terminal {
     }
 
     /// Types a line.
-    pub(crate) fn says(&mut self, line: &str) {
-        self.types(&format!("{line}\r"));
+    pub(crate) fn type_line(&mut self, line: &str) {
+        self.type_keys(&format!("{line}\r"));
     }
 
-    pub(crate) fn types(&mut self, keys: &str) {
+    pub(crate) fn type_keys(&mut self, keys: &str) {
         (&*self.keyboard).write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until this is on the screen, behind what was waited for before.
+    /// Waits until `text` appears after the text that was waited for before.
     #[track_caller]
-    pub(crate) fn sees(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let unseen = &self.seen[self.mark..];
             if let Some(at) = unseen.find(text) {
@@ -80,20 +80,20 @@ impl Terminal {
         }
     }
 
-    /// Leaves when it is asked for the next line, and answers with all that went to the screen.
+    /// Presses Ctrl-D at the next prompt, and returns all output.
     #[track_caller]
-    pub(crate) fn leaves(mut self) -> String {
-        self.sees("› ");
-        self.types("\u{4}");
-        let (code, screen) = self.ends();
+    pub(crate) fn quit(mut self) -> String {
+        self.wait_for("› ");
+        self.type_keys("\u{4}");
+        let (code, screen) = self.wait_exit();
         assert_eq!(code, Some(0), "{screen}");
         screen
     }
 
-    /// Waits for the end, and answers with all that went to the screen.
+    /// Waits for the exit, and returns the exit code and all output.
     #[track_caller]
-    pub(crate) fn ends(mut self) -> (Option<i32>, String) {
-        let deadline = Instant::now() + PATIENCE;
+    pub(crate) fn wait_exit(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(bytes) => self.take(&bytes),
@@ -118,7 +118,7 @@ impl Drop for Terminal {
     }
 }
 
-/// The terminal ends with an error of its own when the last program on it does.
+/// Reading fails when the last process on the terminal has exited.
 fn read_all(mut reading: &Pty, send: &mpsc::Sender<Vec<u8>>) {
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = reading.read(&mut buffer) {
@@ -128,7 +128,7 @@ fn read_all(mut reading: &Pty, send: &mpsc::Sender<Vec<u8>>) {
     }
 }
 
-/// What is written, without colours and movements of the cursor.
+/// Removes CSI escape sequences and carriage returns.
 pub(crate) fn without_escapes(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,9 +1,10 @@
-//! Answers that end in the middle of their stream: what was shown is stored, marked and sent back as the assistant's words.
+//! Answers that end in the middle of their stream: the shown text is stored, marked, and sent in later requests as the
+//! assistant's text.
 
 mod cli;
 mod serve;
 
-use crate::common::{Gate, Log, Place, api_name};
+use crate::common::{Gate, Log, TestEnv, api_name};
 use rusqlite::OpenFlags;
 use serde_json::Value;
 use session::SessionKey;
@@ -17,10 +18,10 @@ use testkit::{
     legal,
 };
 
-/// Far beyond what a save takes, even on a busy disk.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Timeout, far longer than a save takes on a busy disk.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What the scenario `think` shows: a thought, then the answer in two pieces. The gate stops it behind the first.
+/// The scenario `think`: a thought, then the answer in two pieces. The gate stops it after the first piece.
 const THOUGHT: &str = "Now I know.";
 const SHOWN: &str = "Zürich 21°, ";
 const WHOLE: &str = "Zürich 21°, Tōkyō 28°.";
@@ -28,49 +29,49 @@ const WHOLE: &str = "Zürich 21°, Tōkyō 28°.";
 const LATER: &str = "Grüß dich 🌍";
 const LATER_SHOWN: &str = "Grüß ";
 
-/// A machine whose model streams through a gate.
-struct Stage {
-    place: Place,
+/// A test environment whose model streams through a gate.
+struct GatedProvider {
+    env: TestEnv,
     api: ProviderApi,
     gate: Gate,
     fake: Fake,
 }
 
-impl Stage {
+impl GatedProvider {
     fn new(api: ProviderApi, scenario: &str, stops: &[&str]) -> Self {
         let fake = Fake::start_blocking();
         let gate = Gate::before(&fake, stops);
-        let stage = Self { place: Place::in_memory(), api, gate, fake };
-        stage.plays(scenario);
-        stage
+        let gated = Self { env: TestEnv::in_memory(), api, gate, fake };
+        gated.set_scenario(scenario);
+        gated
     }
 
-    /// Processes that start from now on get this scenario.
-    fn plays(&self, scenario: &str) {
+    /// Sets the scenario for processes that start later.
+    fn set_scenario(&self, scenario: &str) {
         let (api, url) = (api_name(self.api), self.gate.url(scenario));
         let settings = format!(
             "model = \"fake/model-x\"\n[providers.fake]\napi = \"{api}\"\nbase_url = \"{url}\"\nkey = \"k\"\nidle_timeout_s = 600\n"
         );
-        self.place.file("lango.toml", settings);
+        self.env.file("lango.toml", settings);
     }
 
-    /// The text of all drafts in the database, in the pieces in which it was saved.
+    /// The text of all drafts in the database, one entry per saved piece.
     fn drafts(&self) -> Vec<String> {
         let file = rusqlite::Connection::open_with_flags(
-            self.place.database(),
+            self.env.database(),
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )
         .unwrap();
-        file.busy_timeout(PATIENCE).unwrap();
+        file.busy_timeout(TIMEOUT).unwrap();
         let mut statement = file.prepare("SELECT piece FROM drafts ORDER BY session_key, number").unwrap();
         let pieces = statement.query_map((), |row| row.get::<_, String>(0)).unwrap();
         pieces.map(|piece| text(&serde_json::from_str::<Value>(&piece.unwrap()).unwrap()["event"])).collect()
     }
 
-    /// Waits until the draft in the database ends with this text.
+    /// Waits until the draft in the database ends with `end`.
     #[track_caller]
-    fn until_draft(&self, end: &str) {
-        let deadline = Instant::now() + PATIENCE;
+    fn wait_for_draft(&self, end: &str) {
+        let deadline = Instant::now() + TIMEOUT;
         while !self.drafts().concat().ends_with(end) {
             assert!(Instant::now() < deadline, "{end:?} is not in the draft: {:?}", self.drafts());
             thread::sleep(Duration::from_millis(10));
@@ -78,18 +79,18 @@ impl Stage {
     }
 
     fn log(&self, key: &SessionKey) -> Vec<String> {
-        let log = Log::read(&self.place.database(), key);
-        log.assert_sound();
+        let log = Log::read(&self.env.database(), key);
+        log.assert_consistent();
         log.events.iter().map(|event| line(&serde_json::to_value(event).unwrap())).collect()
     }
 
-    /// The requests that the provider received, as roles and words. All of them are legal.
+    /// The messages of the requests that the provider received. Fails if a request is not legal.
     #[track_caller]
     fn requests(&self) -> Vec<Vec<String>> {
         let request = |request: &Received| {
             let broken = legal::check(self.api, &request.body);
             assert!(broken.is_empty(), "{:?}: {broken:?}\n{:#}", self.api, request.body);
-            spoken(&request.body)
+            messages_of(&request.body)
         };
         self.fake.requests().iter().map(request).collect()
     }
@@ -100,7 +101,7 @@ fn interrupted() -> String {
     format!("lango-agent: ({THOUGHT}) {SHOWN:?} [interrupted]")
 }
 
-/// The key of a session that a command of the terminal began.
+/// The key of a session of `lango run` or `lango chat`.
 fn key(session: &str) -> SessionKey {
     SessionKey::new("lango", "user", session)
 }
@@ -111,7 +112,7 @@ fn text(event: &Value) -> String {
     parts.filter(|part| part["thought"] != true).filter_map(|part| part["text"].as_str()).collect()
 }
 
-/// An event in a line: its author, its parts, and how it ended.
+/// An event in one line: author, parts, and its end.
 fn line(event: &Value) -> String {
     let parts = event["content"]["parts"].as_array().into_iter().flatten();
     let part = |part: &Value| match (part["text"].as_str(), part["thought"] == true) {
@@ -126,8 +127,8 @@ fn line(event: &Value) -> String {
     words.join(" ")
 }
 
-/// The messages of a request in any wire format: who speaks, and the words. Thoughts and the system's message are left out.
-fn spoken(body: &Value) -> Vec<String> {
+/// The messages of a request in any wire format as `role: text`, without thoughts and the system message.
+fn messages_of(body: &Value) -> Vec<String> {
     let list = ["messages", "contents", "input"].iter().find_map(|key| body[*key].as_array()).unwrap();
     let message = |item: &Value| {
         let role = if item["role"] == "model" { "assistant" } else { item["role"].as_str().unwrap() };

@@ -1,15 +1,15 @@
-//! Servers that are reached by HTTP, through a `lango serve` that outlives them.
+//! MCP servers over HTTP, used by a `lango serve` that outlives them.
 
-use super::{answers, by_word, web::Web};
+use super::{by_word, tool_results, web::FakeMcpServer};
 use crate::{
-    common::{CANARY, Place},
-    serve::client::Served,
+    common::{CANARY, TestEnv},
+    serve::client::TestServer,
 };
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// A server of ours that calls tools of `web` by their names.
-fn place(web: &Web, more: &str) -> Place {
+/// An environment in which each message calls the tool of that name on `web`.
+fn test_env(web: &FakeMcpServer, more: &str) -> TestEnv {
     let call = |name: &str, args: Value| (name.to_owned(), format!("web__{name}"), args);
     let calls = [
         call("echo", json!({"text": "hello"})),
@@ -25,101 +25,101 @@ fn place(web: &Web, more: &str) -> Place {
         calls.iter().map(|(word, name, args)| (word.as_str(), name.as_str(), args.clone())).collect();
     let url = web.url();
     let toml = format!("[approval]\nnetwork = \"allow\"\n[mcp.web]\nurl = \"{url}\"\ntrusted = true\n{more}");
-    Place::scripted(&toml, &by_word(&calls))
+    TestEnv::scripted(&toml, &by_word(&calls))
 }
 
-fn serve(place: &Place) -> Served {
-    let server = Served::of(place.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
-    server.session("lango", "s");
+fn serve(env: &TestEnv) -> TestServer {
+    let server = TestServer::spawn(env.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
+    server.create_session("lango", "s");
     server
 }
 
-/// What the call was answered that this word leads to; nothing if it leads to none.
-fn says(server: &Served, word: &str) -> Value {
-    let events = server.say("lango", "s", word).well();
-    answers(events.as_array().unwrap()).into_iter().next().unwrap_or_default()
+/// The result of the call that `word` triggers; null if it triggers none.
+fn call_result(server: &TestServer, word: &str) -> Value {
+    let events = server.send_message("lango", "s", word).success();
+    tool_results(events.as_array().unwrap()).into_iter().next().unwrap_or_default()
 }
 
 #[test]
-fn a_server_that_went_away_is_named_and_found_again_when_it_is_back() {
-    let mut web = Web::start();
-    let place = place(&web, "");
-    let server = serve(&place);
-    assert_eq!(says(&server, "echo")["output"], "hello");
-    web.go_away();
+fn unreachable_mcp_server_is_reported_and_reconnected() {
+    let mut web = FakeMcpServer::start();
+    let env = test_env(&web, "");
+    let server = serve(&env);
+    assert_eq!(call_result(&server, "echo")["output"], "hello");
+    web.stop();
     for _ in 0..3 {
-        let told = says(&server, "echo")["error"].to_string();
+        let error = call_result(&server, "echo")["error"].to_string();
         assert!(
-            told.contains("the MCP server `web` (lango.toml) cannot be reached: Connection refused"),
-            "{told}"
+            error.contains("the MCP server `web` (lango.toml) cannot be reached: Connection refused"),
+            "{error}"
         );
     }
     web.add_tool("new");
-    web.come_back();
+    web.restart();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while says(&server, "echo")["output"] != "hello" {
+    while call_result(&server, "echo")["output"] != "hello" {
         assert!(Instant::now() < deadline, "it is not found again");
     }
-    assert_eq!(web.heard("tools/call echo"), 2);
-    // It was asked anew what it has.
-    says(&server, "new");
-    assert_eq!(web.heard("tools/call new"), 1);
+    assert_eq!(web.request_count("tools/call echo"), 2);
+    // The tools were listed again after the reconnect.
+    call_result(&server, "new");
+    assert_eq!(web.request_count("tools/call new"), 1);
 }
 
 #[test]
-fn a_session_that_the_server_forgot_is_begun_anew_and_nobody_notices() {
-    let web = Web::start();
-    let place = place(&web, "");
-    let server = serve(&place);
-    assert_eq!(says(&server, "echo")["output"], "hello");
-    web.forget();
-    assert_eq!(says(&server, "echo")["output"], "hello");
-    web.forget();
-    web.use_own_words();
-    assert_eq!(says(&server, "echo")["output"], "hello");
-    assert_eq!(web.heard("initialize"), 3);
+fn expired_mcp_session_is_reinitialized_transparently() {
+    let web = FakeMcpServer::start();
+    let env = test_env(&web, "");
+    let server = serve(&env);
+    assert_eq!(call_result(&server, "echo")["output"], "hello");
+    web.drop_sessions();
+    assert_eq!(call_result(&server, "echo")["output"], "hello");
+    web.drop_sessions();
+    web.use_custom_session_error();
+    assert_eq!(call_result(&server, "echo")["output"], "hello");
+    assert_eq!(web.request_count("initialize"), 3);
 }
 
 #[test]
-fn a_call_that_the_server_may_have_heard_is_not_made_twice() {
+fn call_that_may_have_reached_the_server_is_not_retried() {
     for word in ["die", "half"] {
-        let web = Web::start();
-        let place = place(&web, "");
-        let server = serve(&place);
-        let told = says(&server, word)["error"].to_string();
-        assert!(told.contains("was lost during the call, so its outcome is unknown"), "{told}");
-        assert_eq!(web.heard(&format!("tools/call {word}")), 1);
-        assert_eq!(says(&server, "echo")["output"], "hello", "after {word}");
+        let web = FakeMcpServer::start();
+        let env = test_env(&web, "");
+        let server = serve(&env);
+        let error = call_result(&server, word)["error"].to_string();
+        assert!(error.contains("was lost during the call, so its outcome is unknown"), "{error}");
+        assert_eq!(web.request_count(&format!("tools/call {word}")), 1);
+        assert_eq!(call_result(&server, "echo")["output"], "hello", "after {word}");
     }
 }
 
 #[test]
-fn a_server_that_says_nothing_any_more_slows_no_turn() {
-    let mut web = Web::start();
+fn unresponsive_mcp_server_does_not_delay_turns() {
+    let mut web = FakeMcpServer::start();
     // Longer than any test waits.
-    let place = place(&web, "start_timeout_s = 600\n");
-    let server = serve(&place);
-    web.go_away();
-    says(&server, "nothing");
-    web.say_nothing(true);
-    web.come_back();
+    let env = test_env(&web, "start_timeout_s = 600\n");
+    let server = serve(&env);
+    web.stop();
+    call_result(&server, "nothing");
+    web.set_silent(true);
+    web.restart();
     let deadline = Instant::now() + Duration::from_secs(30);
-    // It is looked for again after its rest, and each of these ends all the same.
-    while web.heard("initialize") + web.heard("server/discover") == 0 {
-        says(&server, "nothing");
+    // The server is retried after its backoff, and the turns do not wait for it.
+    while web.request_count("initialize") + web.request_count("server/discover") == 0 {
+        call_result(&server, "nothing");
         assert!(Instant::now() < deadline, "it is not looked for");
     }
-    says(&server, "nothing");
+    call_result(&server, "nothing");
 }
 
 #[test]
-fn those_who_look_at_an_app_see_the_tools_of_its_servers_and_wait_for_none() {
-    let (web, silent) = (Web::start(), Web::start());
+fn app_info_includes_server_tools_without_waiting_for_silent_servers() {
+    let (web, silent) = (FakeMcpServer::start(), FakeMcpServer::start());
     web.add_tool("with-dash");
-    silent.say_nothing(true);
+    silent.set_silent(true);
     let url = silent.url();
-    let place = place(&web, &format!("[mcp.silent]\nurl = \"{url}\"\nstart_timeout_s = 600\n"));
-    let server = serve(&place);
+    let env = test_env(&web, &format!("[mcp.silent]\nurl = \"{url}\"\nstart_timeout_s = 600\n"));
+    let server = serve(&env);
     let info = server.get("/apps/lango/app-info");
     let tools = info["agents"]["lango-agent"]["tools"].as_array().unwrap();
     let declared = |name: &str| {
@@ -138,54 +138,54 @@ fn those_who_look_at_an_app_see_the_tools_of_its_servers_and_wait_for_none() {
 }
 
 #[test]
-fn a_header_comes_from_the_environment_and_goes_nowhere_else() {
-    let web = Web::guarded(&format!("Bearer {CANARY}"));
+fn mcp_header_secret_is_masked_in_results() {
+    let web = FakeMcpServer::with_authorization(&format!("Bearer {CANARY}"));
     let headers = "headers = { Authorization = \"Bearer ${CANARY}\" }\n";
-    let place = place(&web, headers);
-    let server = serve(&place);
-    assert_eq!(says(&server, "who")["output"], "Bearer [masked]");
-    let without = place.lango(&["tools"]).well();
+    let env = test_env(&web, headers);
+    let server = serve(&env);
+    assert_eq!(call_result(&server, "who")["output"], "Bearer [masked]");
+    let without = env.lango(&["tools"]).success();
     assert!(without.out.contains("it needs the variable CANARY, which is not set"), "{}", without.out);
-    let wrong = place.said(place.command(["tools"]).env("CANARY", "sk-another-canary")).well();
-    let told = wrong.out.lines().last().unwrap();
+    let wrong = env.run(env.command(["tools"]).env("CANARY", "sk-another-canary")).success();
+    let error = wrong.out.lines().last().unwrap();
     assert_eq!(
-        told,
+        error,
         "the MCP server `web` (lango.toml) cannot be reached: it requires another Authorization header; set it in its `headers`"
     );
 }
 
 #[test]
-fn long_texts_are_kept_and_not_held() {
+fn large_http_results_are_spilled_to_disk() {
     for word in ["big", "stream"] {
-        let web = Web::start();
-        let place = place(&web, "");
-        let server = serve(&place);
-        let answer = says(&server, word);
+        let web = FakeMcpServer::start();
+        let env = test_env(&web, "");
+        let server = serve(&env);
+        let answer = call_result(&server, word);
         assert_eq!(answer["bytes"], 21_000_000, "{word}");
-        let kept = place.home().join("kept").join(answer["handle"].as_str().unwrap());
-        assert_eq!(std::fs::metadata(kept).unwrap().len(), 21_000_000);
+        let file = env.home().join("kept").join(answer["handle"].as_str().unwrap());
+        assert_eq!(std::fs::metadata(file).unwrap().len(), 21_000_000);
         let peak = server.peak_memory();
         assert!(peak < 60_000_000, "{peak} bytes for {word}");
     }
 }
 
 #[test]
-fn a_list_that_changes_is_followed_and_a_call_ends_with_its_run() {
-    let web = Web::start();
-    let place = place(&web, "");
-    let server = serve(&place);
-    assert_eq!(says(&server, "echo")["output"], "hello");
-    web.hears("GET");
+fn tool_list_changes_are_followed_and_cancelling_a_run_cancels_its_call() {
+    let web = FakeMcpServer::start();
+    let env = test_env(&web, "");
+    let server = serve(&env);
+    assert_eq!(call_result(&server, "echo")["output"], "hello");
+    web.wait_for_request("GET");
     web.add_tool("new");
-    web.tell_of_other_tools();
+    web.notify_tools_changed();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while web.heard("tools/call new") == 0 {
-        says(&server, "new");
+    while web.request_count("tools/call new") == 0 {
+        call_result(&server, "new");
         assert!(Instant::now() < deadline, "the new tool is not called");
     }
 
-    let run = server.begin("/apps/lango/users/u/sessions/s", "hang");
-    web.hears("tools/call hang");
-    assert_eq!(server.ask("POST", &format!("{run}/cancel"), &Value::Null).status, 200);
-    web.hears("notifications/cancelled");
+    let run = server.start_run("/apps/lango/users/u/sessions/s", "hang");
+    web.wait_for_request("tools/call hang");
+    assert_eq!(server.request("POST", &format!("{run}/cancel"), &Value::Null).status, 200);
+    web.wait_for_request("notifications/cancelled");
 }

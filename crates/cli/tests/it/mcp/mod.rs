@@ -1,5 +1,4 @@
-//! Tools of MCP servers and commands of one's own, through the binary: listed, called, asked about, and still there after a
-//! server has died.
+//! Tools of MCP servers and command tools through the binary: listing, calls, approval, and recovery of servers.
 
 mod fake;
 mod http;
@@ -7,10 +6,10 @@ mod real;
 mod trouble;
 mod web;
 
-use crate::common::{Place, Said, fixtures};
+use crate::common::{CliOutput, TestEnv, fixtures};
 use serde_json::{Value, json};
 
-/// A script that answers "go" with these calls, one after the other, and then is done.
+/// A script that answers "go" with these calls in sequence, and then with a text.
 fn one_by_one(calls: &[(&str, Value)]) -> String {
     let rule = |(turn, (name, args)): (usize, &(&str, Value))| {
         let call = json!({"call": {"name": name, "args": args}});
@@ -32,20 +31,20 @@ fn by_word(calls: &[(&str, &str, Value)]) -> String {
     json!({"rules": rules}).to_string()
 }
 
-/// What the calls of a run were answered, in their order.
-fn answers(lines: &[Value]) -> Vec<Value> {
+/// The results of the calls of a run, in order.
+fn tool_results(lines: &[Value]) -> Vec<Value> {
     let parts =
         lines.iter().flat_map(|event| event["content"]["parts"].as_array().cloned().unwrap_or_default());
     parts.filter_map(|part| part.get("functionResponse").map(|answer| answer["response"].clone())).collect()
 }
 
-fn run(place: &Place) -> Said {
-    place.lango(&["run", "--json", "go"])
+fn run(env: &TestEnv) -> CliOutput {
+    env.lango(&["run", "--json", "go"])
 }
 
-/// The configuration of the fake server, which keeps its notes in the working directory.
-fn fake(place: &Place, more: &str) -> String {
-    let (script, dir) = (fixtures().join("mcp/fake.sh"), place.here());
+/// The configuration of the fake server, which writes its log to the working directory.
+fn fake(env: &TestEnv, more: &str) -> String {
+    let (script, dir) = (fixtures().join("mcp/fake.sh"), env.workdir());
     format!(
         "[mcp.fake]\ncommand = \"sh\"\nargs = [{:?}]\nenv = {{ FAKE_DIR = {:?} }}\n{more}\n",
         script.display().to_string(),
@@ -53,11 +52,11 @@ fn fake(place: &Place, more: &str) -> String {
     )
 }
 
-/// A machine with these servers, a script, and the rules that let strangers' tools run.
-fn place(servers: impl FnOnce(&Place) -> String, calls: &[(&str, Value)]) -> Place {
-    let place = Place::new();
-    let servers = servers(&place);
-    place.file("lango.toml", format!("model = \"scripted/script.yaml\"\n{servers}"));
-    place.file("script.yaml", one_by_one(calls));
-    place
+/// An environment with these servers, and a script that makes these calls.
+fn test_env(servers: impl FnOnce(&TestEnv) -> String, calls: &[(&str, Value)]) -> TestEnv {
+    let env = TestEnv::new();
+    let servers = servers(&env);
+    env.file("lango.toml", format!("model = \"scripted/script.yaml\"\n{servers}"));
+    env.file("script.yaml", one_by_one(calls));
+    env
 }

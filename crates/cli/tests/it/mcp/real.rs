@@ -1,8 +1,8 @@
-//! Servers from the registries, unchanged: two in JavaScript, and one made with Python's library. `cargo xtask check` installs
-//! them and says where.
+//! Real MCP servers: two in JavaScript from the registry, and one with the Python SDK. `cargo xtask check` installs them and sets
+//! `LANGO_TEST_MCP`.
 
-use super::{answers, place, run};
-use crate::common::{Place, fixtures};
+use super::{run, test_env, tool_results};
+use crate::common::{TestEnv, fixtures};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -12,14 +12,14 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Where they are; `None` where they are not installed. In CI they have to be.
+/// The directory of the servers; `None` if they are not installed. In CI they must be.
 fn installed() -> Option<PathBuf> {
-    let place = env::var_os("LANGO_TEST_MCP").map(PathBuf::from);
+    let dir = env::var_os("LANGO_TEST_MCP").map(PathBuf::from);
     assert!(
-        place.is_some() || env::var_os("CI").is_none(),
+        dir.is_some() || env::var_os("CI").is_none(),
         "`cargo xtask check` installs MCP servers and sets LANGO_TEST_MCP"
     );
-    place
+    dir
 }
 
 fn javascript(peers: &Path, name: &str, args: &str) -> String {
@@ -33,7 +33,7 @@ fn python(peers: &Path) -> String {
     format!("[mcp.python]\ncommand = {program:?}\nargs = [{script:?}]\ntrusted = true\n")
 }
 
-/// All three, and rules that let them run.
+/// The configuration of all three servers, with rules that allow their tools.
 fn all(peers: &Path) -> String {
     let files = javascript(peers, "filesystem", "\".\"");
     let everything = javascript(peers, "everything", "\"stdio\"");
@@ -41,7 +41,7 @@ fn all(peers: &Path) -> String {
 }
 
 #[test]
-fn their_tools_are_listed_and_called() {
+fn tools_of_real_mcp_servers_are_listed_and_called() {
     let Some(peers) = installed() else { return };
     let calls = [
         ("everything__echo", json!({"message": "hello"})),
@@ -52,25 +52,25 @@ fn their_tools_are_listed_and_called() {
         ("filesystem__read_text_file", json!({"path": "../outside.txt"})),
         ("python__add", json!({"a": 1, "b": 2})),
     ];
-    let place = place(|_| all(&peers), &calls);
-    let listed = place.lango(&["tools", "--json"]).well().json_lines();
+    let env = test_env(|_| all(&peers), &calls);
+    let listed = env.lango(&["tools", "--json"]).success().json_lines();
     for (name, _) in &calls {
         assert!(listed.iter().any(|tool| tool["name"] == *name), "{name} is not among {listed:?}");
     }
     assert!(listed.iter().all(|line| line.get("problem").is_none()), "{listed:?}");
-    let answers = answers(&run(&place).well().json_lines());
+    let answers = tool_results(&run(&env).success().json_lines());
     assert_eq!(answers[0]["output"], "Echo: hello");
     assert!(answers[1]["data"]["temperature"].is_number(), "{answers:?}");
     assert_eq!(answers[2]["files"][0]["mime_type"], "image/png");
-    assert_eq!(fs::read_to_string(place.here().join("a.txt")).unwrap(), "written");
+    assert_eq!(fs::read_to_string(env.workdir().join("a.txt")).unwrap(), "written");
     assert_eq!(answers[4]["output"].as_str().or(answers[4]["data"]["content"].as_str()), Some("written"));
     assert!(answers[5]["error"].as_str().unwrap().contains("denied"), "{answers:?}");
     assert_eq!(answers[6]["data"]["result"], 3);
 }
 
-/// Kills a server as soon as it is time, and gives what the run's calls were answered.
-fn killed(place: &Place, server: &str, is_time: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    let mut lango = place.command(["run", "--json", "go"]).stdout(Stdio::piped()).spawn().unwrap();
+/// Kills a server once `is_time` holds, and returns the results of the run's calls.
+fn killed(env: &TestEnv, server: &str, is_time: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let mut lango = env.command(["run", "--json", "go"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(lango.stdout.take().unwrap())
         .lines()
         .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
@@ -83,10 +83,10 @@ fn killed(place: &Place, server: &str, is_time: impl Fn(&[Value]) -> bool) -> Ve
     assert!(killed.success());
     seen.extend(lines);
     assert!(lango.wait().unwrap().success());
-    answers(&seen)
+    tool_results(&seen)
 }
 
-/// The child of a process whose command line has this word.
+/// The child process whose command line contains `word`.
 fn child_of(parent: u32, word: &str) -> u32 {
     let pids =
         fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -100,19 +100,19 @@ fn child_of(parent: u32, word: &str) -> u32 {
 }
 
 #[test]
-fn a_server_that_is_killed_in_a_call_answers_the_next_one() {
+fn real_mcp_server_killed_during_a_call_answers_the_next_one() {
     let Some(peers) = installed() else { return };
     let calls = [
         ("python__wait", json!({"seconds": 600, "marker": "it-waits"})),
         ("python__add", json!({"a": 2, "b": 2})),
     ];
-    let place = place(|_| all(&peers), &calls);
-    let marker = place.here().join("it-waits");
-    let answers = killed(&place, "server.py", |seen| {
+    let env = test_env(|_| all(&peers), &calls);
+    let marker = env.workdir().join("it-waits");
+    let answers = killed(&env, "server.py", |seen| {
         if seen.is_empty() {
             return false;
         }
-        // The call is shown before it is made.
+        // The event of a call is printed before the call runs.
         while !marker.exists() {
             std::thread::yield_now();
         }
@@ -124,19 +124,19 @@ fn a_server_that_is_killed_in_a_call_answers_the_next_one() {
 }
 
 #[test]
-fn a_server_that_is_killed_between_calls_is_not_missed() {
+fn real_mcp_server_killed_between_calls_is_restarted() {
     let Some(peers) = installed() else { return };
     let echo = |message: &str| ("everything__echo", json!({"message": message}));
-    let place = place(|_| all(&peers), &[echo("one"), echo("two"), echo("three")]);
-    let answers = killed(&place, "mcp-server-everything", |seen| !answers(seen).is_empty());
-    let said: Vec<&str> = answers.iter().filter_map(|answer| answer["output"].as_str()).collect();
-    assert_eq!(said, ["Echo: one", "Echo: two", "Echo: three"]);
+    let env = test_env(|_| all(&peers), &[echo("one"), echo("two"), echo("three")]);
+    let answers = killed(&env, "mcp-server-everything", |seen| !tool_results(seen).is_empty());
+    let outputs: Vec<&str> = answers.iter().filter_map(|answer| answer["output"].as_str()).collect();
+    assert_eq!(outputs, ["Echo: one", "Echo: two", "Echo: three"]);
 }
 
-/// A server at an address, while it is needed.
-struct Far(Child, u16);
+/// An MCP server process over HTTP. Dropping it kills the process.
+struct HttpMcpServer(Child, u16);
 
-impl Far {
+impl HttpMcpServer {
     fn start(peers: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new(peers.join("node_modules/.bin/mcp-server-everything"));
@@ -144,13 +144,13 @@ impl Far {
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         assert!(lines.any(|line| line.is_ok_and(|line| line.contains("listening"))), "the server ended");
-        // It goes on to say things, and must not wait for somebody to read them.
+        // Drains standard error, so that the server does not block on it.
         std::thread::spawn(move || lines.for_each(drop));
         Self(process, port)
     }
 }
 
-impl Drop for Far {
+impl Drop for HttpMcpServer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -158,18 +158,18 @@ impl Drop for Far {
 }
 
 #[test]
-fn a_server_at_an_address_is_used_like_one_that_is_started_here() {
+fn real_mcp_server_is_used_over_http() {
     let Some(peers) = installed() else { return };
-    let far = Far::start(&peers);
-    let servers = |_: &Place| {
+    let far = HttpMcpServer::start(&peers);
+    let servers = |_: &TestEnv| {
         let url = format!("http://127.0.0.1:{}/mcp", far.1);
         format!(
-            "[approval]\nnetwork = \"allow\"\n[mcp.far]\nurl = {url:?}\nheaders = {{ X-Who = \"lango\" }}\n"
+            "[approval]\nnetwork = \"allow\"\n[mcp.far]\nurl = {url:?}\nheaders = {{ dir-Who = \"lango\" }}\n"
         )
     };
-    let place = place(servers, &[("far__echo", json!({"message": "hello"}))]);
-    assert_eq!(answers(&run(&place).well().json_lines())[0]["output"], "Echo: hello");
+    let env = test_env(servers, &[("far__echo", json!({"message": "hello"}))]);
+    assert_eq!(tool_results(&run(&env).success().json_lines())[0]["output"], "Echo: hello");
     drop(far);
-    let said = run(&place).well();
-    assert!(said.err.contains("the MCP server `far` (lango.toml) cannot be reached"), "{}", said.err);
+    let output = run(&env).success();
+    assert!(output.err.contains("the MCP server `far` (lango.toml) cannot be reached"), "{}", output.err);
 }

@@ -1,4 +1,4 @@
-//! An MCP server at an address of this machine, by hand: it forgets, goes away and comes back as a test wants it.
+//! A fake MCP server over HTTP that can stop, restart, and drop its sessions.
 
 use serde_json::{Value, json};
 use std::{
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(super) struct Web {
+pub(super) struct FakeMcpServer {
     pub(super) address: SocketAddr,
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
@@ -22,18 +22,18 @@ pub(super) struct Web {
 #[derive(Default)]
 struct Shared {
     is_closed: AtomicBool,
-    /// Says nothing to anybody.
+    /// Whether requests get no response.
     is_silent: AtomicBool,
-    /// Says in its own words that it does not know a session.
-    is_wordy: AtomicBool,
-    /// Who may come in, where that is checked.
+    /// Whether an unknown session gets a custom error instead of 404.
+    has_custom_session_error: AtomicBool,
+    /// The required `Authorization` header, if any.
     authorization: Mutex<Option<String>>,
     sessions: Mutex<HashSet<String>>,
     made: AtomicUsize,
     tools: Mutex<Vec<Value>>,
-    heard: Mutex<Vec<String>>,
+    requests: Mutex<Vec<String>>,
     streams: Mutex<Vec<TcpStream>>,
-    /// Who hears what nobody asked for.
+    /// The open event streams for notifications.
     listeners: Mutex<Vec<TcpStream>>,
 }
 
@@ -50,18 +50,18 @@ impl Request {
     }
 }
 
-impl Web {
+impl FakeMcpServer {
     pub(super) fn start() -> Self {
         let names = ["echo", "hang", "die", "half", "who", "big", "stream"];
         let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
         let shared = Shared { tools: Mutex::new(names.into_iter().map(tool).collect()), ..Shared::default() };
         let mut web = Self { address: ([127, 0, 0, 1], 0).into(), shared: Arc::new(shared), accepting: None };
-        web.come_back();
+        web.restart();
         web
     }
 
-    /// With this header alone.
-    pub(super) fn guarded(authorization: &str) -> Self {
+    /// A server that requires this `Authorization` header.
+    pub(super) fn with_authorization(authorization: &str) -> Self {
         let web = Self::start();
         *web.shared.authorization.lock().unwrap() = Some(authorization.to_owned());
         web
@@ -71,20 +71,20 @@ impl Web {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Ends as a program does that is killed.
-    pub(super) fn go_away(&mut self) {
+    /// Closes all connections, like a killed process.
+    pub(super) fn stop(&mut self) {
         self.shared.is_closed.store(true, Ordering::SeqCst);
-        // Nobody but us would wake it.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.address));
         if let Some(accepting) = self.accepting.take() {
             accepting.join().unwrap();
         }
         self.shared.cut();
-        self.forget();
+        self.drop_sessions();
     }
 
-    /// At the same address, and with nothing in its mind.
-    pub(super) fn come_back(&mut self) {
+    /// Listens at the same address, without sessions.
+    pub(super) fn restart(&mut self) {
         let listener = TcpListener::bind(self.address).unwrap();
         self.address = listener.local_addr().unwrap();
         self.shared.is_closed.store(false, Ordering::SeqCst);
@@ -101,50 +101,50 @@ impl Web {
         }));
     }
 
-    /// All sessions are over.
-    pub(super) fn forget(&self) {
+    /// Drops all sessions.
+    pub(super) fn drop_sessions(&self) {
         self.shared.sessions.lock().unwrap().clear();
     }
 
-    pub(super) fn say_nothing(&self, silent: bool) {
+    pub(super) fn set_silent(&self, silent: bool) {
         self.shared.is_silent.store(silent, Ordering::SeqCst);
     }
 
-    pub(super) fn use_own_words(&self) {
-        self.shared.is_wordy.store(true, Ordering::SeqCst);
+    pub(super) fn use_custom_session_error(&self) {
+        self.shared.has_custom_session_error.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn add_tool(&self, name: &str) {
         self.shared.tools.lock().unwrap().push(json!({"name": name, "inputSchema": {"type": "object"}}));
     }
 
-    /// Says to all who listen that it has other tools.
-    pub(super) fn tell_of_other_tools(&self) {
-        let told = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    /// Sends `list_changed` to all event streams.
+    pub(super) fn notify_tools_changed(&self) {
+        let notification = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
         for listener in self.shared.listeners.lock().unwrap().iter_mut() {
-            let _ = write!(listener, "data: {told}\n\n");
+            let _ = write!(listener, "data: {notification}\n\n");
         }
     }
 
-    /// Waits until something was heard.
+    /// Waits until a request was received.
     #[track_caller]
-    pub(super) fn hears(&self, what: &str) {
+    pub(super) fn wait_for_request(&self, what: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        while self.heard(what) == 0 {
+        while self.request_count(what) == 0 {
             assert!(Instant::now() < deadline, "{what} was not heard");
             thread::yield_now();
         }
     }
 
-    /// How often something was heard.
-    pub(super) fn heard(&self, what: &str) -> usize {
-        self.shared.heard.lock().unwrap().iter().filter(|heard| *heard == what).count()
+    /// The number of received requests of this kind.
+    pub(super) fn request_count(&self, what: &str) -> usize {
+        self.shared.requests.lock().unwrap().iter().filter(|request| *request == what).count()
     }
 }
 
-impl Drop for Web {
+impl Drop for FakeMcpServer {
     fn drop(&mut self) {
-        self.go_away();
+        self.stop();
     }
 }
 
@@ -160,7 +160,7 @@ impl Shared {
         while let Some(request) = read(&mut reader) {
             let what = request.body["method"].as_str().unwrap_or(&request.method);
             let name = request.body["params"]["name"].as_str().unwrap_or_default();
-            self.heard.lock().unwrap().push(format!("{what} {name}").trim_end().to_owned());
+            self.requests.lock().unwrap().push(format!("{what} {name}").trim_end().to_owned());
             if self.is_silent.load(Ordering::SeqCst) {
                 continue;
             }
@@ -178,7 +178,7 @@ impl Shared {
         }
     }
 
-    /// `None` is the end of the server.
+    /// Returns `None` to close all connections.
     fn answer(&self, request: &Request) -> Option<String> {
         let wanted = self.authorization.lock().unwrap().clone();
         if wanted.is_some() && request.header("authorization") != wanted.as_deref() {
@@ -196,7 +196,7 @@ impl Shared {
         }
         let is_known = |id: &str| self.sessions.lock().unwrap().contains(id);
         if !request.header("mcp-session-id").is_some_and(is_known) {
-            let wordy = self.is_wordy.load(Ordering::SeqCst);
+            let wordy = self.has_custom_session_error.load(Ordering::SeqCst);
             return Some(if wordy { no_session() } else { status("404 Not Found") });
         }
         if request.method == "GET" {
@@ -228,7 +228,7 @@ impl Shared {
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// As servers made with the TypeScript library say it.
+/// The error of servers that use the TypeScript SDK.
 fn no_session() -> String {
     let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
     let body = json!({"jsonrpc": "2.0", "error": error, "id": null}).to_string();

@@ -1,6 +1,6 @@
-//! A server of one's own, and a client that speaks HTTP by hand: nothing between the test and the wire.
+//! A `lango serve` process, and an HTTP client on plain TCP.
 
-use crate::common::Place;
+use crate::common::TestEnv;
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -11,40 +11,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Far beyond what anything here takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout, far longer than any step takes.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A process that serves; it ends with its value.
-pub(crate) struct Served {
+/// A `lango serve --no-auth` process. Dropping it kills the process.
+pub(crate) struct TestServer {
     process: Child,
     address: String,
     log: Arc<Mutex<String>>,
 }
 
-impl Served {
-    pub(crate) fn start(place: &Place) -> Self {
-        Self::with(place, &[])
+impl TestServer {
+    pub(crate) fn start(env: &TestEnv) -> Self {
+        Self::with(env, &[])
     }
 
-    pub(crate) fn with(place: &Place, args: &[&str]) -> Self {
-        Self::of(place.command(["serve", "--port", "0", "--no-auth"]).args(args))
+    pub(crate) fn with(env: &TestEnv, args: &[&str]) -> Self {
+        Self::spawn(env.command(["serve", "--port", "0", "--no-auth"]).args(args))
     }
 
-    /// A command that serves.
-    pub(crate) fn of(command: &mut Command) -> Self {
+    /// Starts the command and waits until it listens.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut log = String::new();
         let address = loop {
             let line = lines.next().unwrap().unwrap();
+            log.extend([&line, "\n"]);
             if let Some(address) = line.strip_prefix("listening on http://") {
                 break address.to_owned();
             }
         };
-        let log = Arc::new(Mutex::new(String::new()));
-        let kept = Arc::clone(&log);
+        let log = Arc::new(Mutex::new(log));
+        let shared = Arc::clone(&log);
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                let mut log = kept.lock().unwrap();
+                let mut log = shared.lock().unwrap();
                 log.push_str(&line);
                 log.push('\n');
             }
@@ -52,20 +54,20 @@ impl Served {
         Self { process, address, log }
     }
 
-    /// Whether it only says that it cannot serve.
-    pub(crate) fn is_nowhere(&self) -> bool {
+    /// Whether the script printed that it cannot start the server.
+    pub(crate) fn could_not_mount(&self) -> bool {
         self.address == "nowhere"
     }
 
-    /// What it has written to its log.
+    /// The log since the start.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until this is in its log.
+    /// Waits until the log contains `text`.
     #[track_caller]
-    pub(crate) fn logs(&self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        let deadline = Instant::now() + TIMEOUT;
         while !self.log().contains(text) {
             assert!(Instant::now() < deadline, "{text:?} is not in the log:\n{}", self.log());
             thread::sleep(Duration::from_millis(10));
@@ -78,16 +80,16 @@ impl Served {
         self.process.wait().unwrap();
     }
 
-    /// As a supervisor does it.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
-    /// Waits until it accepts no more connections: it has received a signal to stop.
+    /// Waits until the server accepts no more connections, after a signal to stop.
     #[track_caller]
-    pub(crate) fn until_closed(&self) {
-        let deadline = Instant::now() + PATIENCE;
+    pub(crate) fn wait_closed(&self) {
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect(&self.address).is_ok() {
             assert!(Instant::now() < deadline, "it still listens");
             thread::sleep(Duration::from_millis(10));
@@ -100,7 +102,7 @@ impl Served {
 
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Wire {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         head.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
         if let Some(body) = body {
@@ -113,30 +115,38 @@ impl Served {
         Wire::read_head(stream)
     }
 
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
-        self.ask_with(method, path, &[], body)
+    /// Sends a GET and reads nothing.
+    pub(crate) fn get_unread(&self, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address).unwrap();
+        stream
     }
 
-    pub(crate) fn ask_with(
+    pub(crate) fn request(&self, method: &str, path: &str, body: &Value) -> HttpResponse {
+        self.request_with(method, path, &[], body)
+    }
+
+    pub(crate) fn request_with(
         &self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: &Value,
-    ) -> Answer {
+    ) -> HttpResponse {
         let body = if body.is_null() { None } else { Some(body.to_string()) };
         self.send(method, path, headers, body.as_deref()).answer()
     }
 
-    pub(crate) fn ask_raw(&self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) fn request_raw(&self, method: &str, path: &str, body: &str) -> HttpResponse {
         self.send(method, path, &[], Some(body)).answer()
     }
 
     pub(crate) fn get(&self, path: &str) -> Value {
-        self.ask("GET", path, &Value::Null).well()
+        self.request("GET", path, &Value::Null).success()
     }
 
-    /// How long an answer is that is too long to keep, and how often something is in it.
+    /// The length of a large response body, and the number of occurrences of `what` in it.
     pub(crate) fn measure(&self, path: &str, what: &str) -> (usize, usize) {
         let mut wire = self.send("GET", path, &[], None);
         assert_eq!(wire.status, 200);
@@ -148,27 +158,27 @@ impl Served {
         (bytes, count)
     }
 
-    /// The most memory that the server has held, in bytes.
+    /// The peak memory of the server, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// Makes a session of that id, and answers with its path.
-    pub(crate) fn session(&self, app: &str, id: &str) -> String {
+    /// Creates a session and returns its path.
+    pub(crate) fn create_session(&self, app: &str, id: &str) -> String {
         let sessions = format!("/apps/{app}/users/u/sessions");
-        self.ask("POST", &sessions, &json!({"sessionId": id})).well();
+        self.request("POST", &sessions, &json!({"sessionId": id})).success();
         format!("{sessions}/{id}")
     }
 
-    /// Sends a message and waits for all events.
-    pub(crate) fn say(&self, app: &str, session: &str, text: &str) -> Answer {
-        self.ask("POST", "/run", &message(app, session, text))
+    /// Sends a message and returns all its events.
+    pub(crate) fn send_message(&self, app: &str, session: &str, text: &str) -> HttpResponse {
+        self.request("POST", "/run", &message(app, session, text))
     }
 
-    /// A stream of events.
-    pub(crate) fn listen(&self, path: &str, after: Option<&str>) -> Events {
+    /// Opens a stream of events.
+    pub(crate) fn read_events(&self, path: &str, after: Option<&str>) -> Events {
         let headers: Vec<(&str, &str)> = after.iter().map(|id| ("Last-Event-ID", *id)).collect();
         Events::new(self.send("GET", path, &headers, None))
     }
@@ -177,18 +187,18 @@ impl Served {
         Events::new(self.send("POST", "/run_sse", &[], Some(&body.to_string())))
     }
 
-    /// Begins a run without waiting for it, and answers with its path.
-    pub(crate) fn begin(&self, session: &str, text: &str) -> String {
+    /// Starts a run without waiting for its end, and returns its path.
+    pub(crate) fn start_run(&self, session: &str, text: &str) -> String {
         let body = json!({"newMessage": {"role": "user", "parts": [{"text": text}]}, "streaming": true});
-        let begun = self.ask("POST", &format!("{session}/runs"), &body);
-        assert_eq!(begun.status, 202, "{begun:?}");
-        format!("{session}/runs/{}", begun.body["id"].as_str().unwrap())
+        let response = self.request("POST", &format!("{session}/runs"), &body);
+        assert_eq!(response.status, 202, "{response:?}");
+        format!("{session}/runs/{}", response.body["id"].as_str().unwrap())
     }
 
-    /// Looks at a path until it is as wanted.
+    /// Polls a path until `wanted` holds.
     #[track_caller]
-    pub(crate) fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+    pub(crate) fn wait_until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let seen = self.get(path);
             if wanted(&seen) {
@@ -200,7 +210,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -214,7 +224,7 @@ pub(crate) fn message(app: &str, session: &str, text: &str) -> Value {
     })
 }
 
-/// What the events of a session say, one line each.
+/// One line for each event of a session.
 pub(crate) fn lines(events: &Value) -> Vec<String> {
     let line = |event: &Value| {
         let parts = event["content"]["parts"].as_array().cloned().unwrap_or_default();
@@ -225,13 +235,13 @@ pub(crate) fn lines(events: &Value) -> Vec<String> {
             }
             part => format!("← {}", part["functionResponse"]["name"].as_str().unwrap_or("?")),
         };
-        let said: Vec<String> = parts.iter().map(part).collect();
-        format!("{}: {}", event["author"].as_str().unwrap(), said.join(" | "))
+        let parts: Vec<String> = parts.iter().map(part).collect();
+        format!("{}: {}", event["author"].as_str().unwrap(), parts.join(" | "))
     };
     events.as_array().unwrap().iter().map(line).collect()
 }
 
-/// An answer as it comes in.
+/// A response whose body is being received.
 struct Wire {
     status: u16,
     headers: Vec<(String, String)>,
@@ -260,7 +270,7 @@ impl Wire {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The next piece of a body that comes in pieces; `None` at its end. An end without the last piece is an error.
+    /// The next chunk of a chunked body; `None` at its end. A missing last chunk is an error.
     fn piece(&mut self) -> std::io::Result<Option<String>> {
         let mut size = String::new();
         self.rest.read_line(&mut size)?;
@@ -272,7 +282,7 @@ impl Wire {
         Ok((size > 0).then(|| String::from_utf8(piece).unwrap()))
     }
 
-    fn answer(mut self) -> Answer {
+    fn answer(mut self) -> HttpResponse {
         let mut text = String::new();
         if self.header("transfer-encoding") == Some("chunked") {
             while let Some(piece) = self.piece().unwrap() {
@@ -282,20 +292,20 @@ impl Wire {
             self.rest.read_to_string(&mut text).unwrap();
         }
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Answer { status: self.status, headers: self.headers, body }
+        HttpResponse { status: self.status, headers: self.headers, body }
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl HttpResponse {
     #[track_caller]
-    pub(crate) fn well(self) -> Value {
+    pub(crate) fn success(self) -> Value {
         assert_eq!(self.status, 200, "{self:?}");
         self.body
     }
@@ -305,7 +315,7 @@ impl Answer {
     }
 }
 
-/// A stream of events as it comes in. Dropping it closes the connection.
+/// A stream of server-sent events. Dropping it closes the connection.
 pub(crate) struct Events {
     pub(crate) status: u16,
     pub(crate) run: String,
@@ -314,7 +324,7 @@ pub(crate) struct Events {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct SseEvent {
     pub(crate) id: Option<String>,
     pub(crate) data: Value,
 }
@@ -325,8 +335,8 @@ impl Events {
         Self { status: wire.status, run, wire, read: String::new() }
     }
 
-    /// The next event; `None` at the end, or when the server is gone.
-    pub(crate) fn next(&mut self) -> Option<Told> {
+    /// The next event; `None` at the end, or if the connection is lost.
+    pub(crate) fn next(&mut self) -> Option<SseEvent> {
         if self.status != 200 {
             return None;
         }
@@ -337,14 +347,14 @@ impl Events {
                 let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
                 let Some(data) = field("data: ") else { continue };
                 let data = serde_json::from_str(data).unwrap();
-                return Some(Told { id: field("id: ").map(str::to_owned), data });
+                return Some(SseEvent { id: field("id: ").map(str::to_owned), data });
             }
             let piece = self.wire.piece().ok().flatten()?;
             self.read.push_str(&piece);
         }
     }
 
-    pub(crate) fn all(mut self) -> Vec<Told> {
+    pub(crate) fn all(mut self) -> Vec<SseEvent> {
         std::iter::from_fn(|| self.next()).collect()
     }
 }

@@ -1,7 +1,7 @@
-//! The server is killed, or told to stop, in the middle of things.
+//! The server is killed or stopped while runs are active.
 
-use super::client::{Served, lines};
-use crate::common::Place;
+use super::client::{TestServer, lines};
+use crate::common::TestEnv;
 use serde_json::Value;
 
 const TOOLS: &str = "
@@ -26,52 +26,58 @@ fn ids(events: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_run_goes_on_after_its_server_was_killed_and_its_reader_gets_the_rest() {
+fn run_continues_after_its_server_was_killed_and_its_reader_resumes() {
     for after in 0..5 {
-        let place = Place::scripted(TOOLS, RULES);
-        let server = Served::start(&place);
-        let session = server.session("lango", "s");
-        let run = server.begin(&session, "work hard");
-        let mut events = server.listen(&format!("{run}/events"), None);
+        let env = TestEnv::scripted(TOOLS, RULES);
+        let server = TestServer::start(&env);
+        let session = server.create_session("lango", "s");
+        let run = server.start_run(&session, "work hard");
+        let mut events = server.read_events(&format!("{run}/events"), None);
         // Killed before the first event, after the first, and so on.
         let mut seen: Vec<_> = std::iter::from_fn(|| events.next()).take(after).collect();
         if after == 0 {
-            server.until(&run, |run| run["status"] == "running");
+            server.wait_until(&run, |run| run["status"] == "running");
         }
         server.kill();
 
-        let server = Served::start(&place);
-        let last = seen.last().and_then(|told| told.id.clone());
-        seen.extend(server.listen(&format!("{run}/events"), last.as_deref()).all());
-        let run = server.until(&run, |run| run["status"] == "done");
+        let server = TestServer::start(&env);
+        let last = seen.last().and_then(|event| event.id.clone());
+        seen.extend(server.read_events(&format!("{run}/events"), last.as_deref()).all());
+        let run = server.wait_until(&run, |run| run["status"] == "done");
         assert_eq!(run.get("error"), None);
-        let kept = server.get(&session);
-        // The resumed run streams as it was asked to.
-        let stored = seen.iter().filter(|told| told.data["partial"] != true);
-        let told: Vec<String> = stored.map(|told| told.data["id"].as_str().unwrap().to_owned()).collect();
-        assert_eq!(told, ids(&kept["events"]), "killed after {after}: {:?}", lines(&kept["events"]));
-        assert_eq!(lines(&kept["events"]).last().unwrap(), "lango-agent: done: work hard");
+        let session_json = server.get(&session);
+        // The continued run keeps its streaming mode.
+        let stored = seen.iter().filter(|event| event.data["partial"] != true);
+        let seen_ids: Vec<String> =
+            stored.map(|event| event.data["id"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(
+            seen_ids,
+            ids(&session_json["events"]),
+            "killed after {after}: {:?}",
+            lines(&session_json["events"])
+        );
+        assert_eq!(lines(&session_json["events"]).last().unwrap(), "lango-agent: done: work hard");
     }
 }
 
 #[test]
-fn messages_that_wait_when_the_server_is_killed_are_answered_by_the_next() {
-    let place = Place::scripted(TOOLS, RULES);
-    let server = Served::start(&place);
-    let session = server.session("lango", "s");
-    let first = server.begin(&session, "work hard");
-    server.until(&first, |run| run["status"] == "running");
-    let waiting: Vec<String> = ["m0", "m1"].map(|text| server.begin(&session, text)).into();
+fn queued_messages_are_answered_after_the_server_was_killed() {
+    let env = TestEnv::scripted(TOOLS, RULES);
+    let server = TestServer::start(&env);
+    let session = server.create_session("lango", "s");
+    let first = server.start_run(&session, "work hard");
+    server.wait_until(&first, |run| run["status"] == "running");
+    let waiting: Vec<String> = ["m0", "m1"].map(|text| server.start_run(&session, text)).into();
     for run in &waiting {
-        server.until(run, |run| run["position"].is_number());
+        server.wait_until(run, |run| run["position"].is_number());
     }
     server.kill();
-    let server = Served::start(&place);
+    let server = TestServer::start(&env);
     for run in std::iter::once(&first).chain(&waiting) {
-        server.until(run, |run| run["status"] == "done");
+        server.wait_until(run, |run| run["status"] == "done");
     }
-    let kept = lines(&server.get(&session)["events"]);
-    let last: Vec<&str> = kept.iter().rev().take(5).rev().map(String::as_str).collect();
+    let session_json = lines(&server.get(&session)["events"]);
+    let last: Vec<&str> = session_json.iter().rev().take(5).rev().map(String::as_str).collect();
     assert_eq!(
         last,
         [
@@ -85,31 +91,31 @@ fn messages_that_wait_when_the_server_is_killed_are_answered_by_the_next() {
 }
 
 #[test]
-fn a_server_that_is_told_to_stop_lets_runs_finish() {
-    let place = Place::scripted(TOOLS, RULES);
-    let server = Served::start(&place);
-    let session = server.session("lango", "s");
-    let run = server.begin(&session, "work hard");
-    let events = server.listen(&format!("{run}/events"), None);
+fn sigterm_lets_runs_finish() {
+    let env = TestEnv::scripted(TOOLS, RULES);
+    let server = TestServer::start(&env);
+    let session = server.create_session("lango", "s");
+    let run = server.start_run(&session, "work hard");
+    let events = server.read_events(&format!("{run}/events"), None);
     server.terminate();
-    let whole = events.all().into_iter().filter(|told| told.data["partial"] != true);
-    assert_eq!(whole.count(), 5);
+    let finals = events.all().into_iter().filter(|event| event.data["partial"] != true);
+    assert_eq!(finals.count(), 5);
     assert!(server.wait().success());
-    let server = Served::start(&place);
+    let server = TestServer::start(&env);
     assert_eq!(server.get(&run)["status"], "done");
 }
 
 #[test]
-fn a_run_that_does_not_finish_in_time_goes_on_at_the_next_start() {
-    let place = Place::scripted(TOOLS, RULES);
-    let server = Served::with(&place, &["--grace", "0"]);
-    let session = server.session("lango", "s");
-    let run = server.begin(&session, "work hard");
-    let mut events = server.listen(&format!("{run}/events"), None);
+fn run_that_exceeds_the_grace_period_continues_at_the_next_start() {
+    let env = TestEnv::scripted(TOOLS, RULES);
+    let server = TestServer::with(&env, &["--grace", "0"]);
+    let session = server.create_session("lango", "s");
+    let run = server.start_run(&session, "work hard");
+    let mut events = server.read_events(&format!("{run}/events"), None);
     events.next().unwrap();
     server.terminate();
     assert!(server.wait().success());
-    let server = Served::start(&place);
-    server.until(&run, |run| run["status"] == "done");
+    let server = TestServer::start(&env);
+    server.wait_until(&run, |run| run["status"] == "done");
     assert_eq!(lines(&server.get(&session)["events"]).last().unwrap(), "lango-agent: done: work hard");
 }

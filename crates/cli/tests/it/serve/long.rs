@@ -1,39 +1,42 @@
-//! What is long is never in memory as a whole.
+//! Long sessions and lists are sent in bounded memory.
 
-use super::client::{Served, lines};
-use crate::common::Place;
+use super::client::{TestServer, lines};
+use crate::common::TestEnv;
 use rusqlite::Connection;
 use serde_json::json;
+use std::io::Read;
 
 const EVENTS: u64 = 12_000;
-/// Of the body that is sent, and of what the server may need for it.
+/// The most memory that the server may use with many unread responses.
+const UNREAD: u64 = 200 << 20;
+/// The least size of the body, and the most memory that the server may use for it.
 const LARGE: usize = 48 << 20;
 const SMALL: u64 = 32 << 20;
 
-/// Repeats the only event of the only session.
-fn grow(place: &Place) {
-    let conn = Connection::open(place.database()).unwrap();
+/// Multiplies the only event of each session.
+fn grow(env: &TestEnv, events: u64) {
+    let conn = Connection::open(env.database()).unwrap();
     let grow = format!(
-        "WITH RECURSIVE more (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM more WHERE n < {EVENTS} - 1)
+        "WITH RECURSIVE more (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM more WHERE n < {events} - 1)
          INSERT INTO messages (session_key, seq, tokens, timestamp, counted_by, message_id, role, author, tool_calls,
              meta, content)
          SELECT session_key, seq + n, tokens, timestamp, counted_by, message_id || n, role, author, tool_calls, meta,
              content
          FROM messages, more;
-         UPDATE sessions SET last_seq = {EVENTS};"
+         UPDATE sessions SET last_seq = {events};"
     );
     conn.execute_batch(&grow).unwrap();
 }
 
 #[test]
-fn a_session_of_very_many_events_is_sent_without_being_in_memory() {
-    let place = Place::canned();
-    let server = Served::start(&place);
+fn long_session_is_streamed_in_bounded_memory() {
+    let env = TestEnv::canned();
+    let server = TestServer::start(&env);
     let text = "The quick brown fox jumps over the lazy dog. ".repeat(90);
     let event = json!({"author": "user", "content": {"role": "user", "parts": [{"text": text}]}});
     let sessions = "/apps/canned/users/u/sessions";
-    server.ask("POST", sessions, &json!({"sessionId": "long", "events": [event]})).well();
-    grow(&place);
+    server.request("POST", sessions, &json!({"sessionId": "long", "events": [event]})).success();
+    grow(&env, EVENTS);
     let session = format!("{sessions}/long");
     let before = server.peak_memory();
     let (bytes, events) = server.measure(&session, "\"author\":");
@@ -42,20 +45,59 @@ fn a_session_of_very_many_events_is_sent_without_being_in_memory() {
     assert!(bytes > LARGE, "{bytes} bytes");
     assert!(more < SMALL, "{more} bytes of memory for {bytes} bytes");
 
-    let last = server.ask("GET", &format!("{session}?limit=3&after={}", EVENTS - 3), &json!(null));
+    let last = server.request("GET", &format!("{session}?limit=3&after={}", EVENTS - 3), &json!(null));
     assert_eq!(last.header("x-next-after"), None);
-    assert_eq!(lines(&last.well()["events"]).len(), 3);
+    assert_eq!(lines(&last.success()["events"]).len(), 3);
+}
+
+/// Creates the session `long` of a user with an event of the given size.
+fn create(server: &TestServer, user: &str, size: usize) -> String {
+    let event = json!({"author": "user", "content": {"role": "user", "parts": [{"text": "x".repeat(size)}]}});
+    let sessions = format!("/apps/canned/users/{user}/sessions");
+    server.request("POST", &sessions, &json!({"sessionId": "long", "events": [event]})).success();
+    format!("{sessions}/long")
 }
 
 #[test]
-fn a_list_of_many_sessions_comes_whole_and_in_order() {
-    let place = Place::canned();
-    let server = Served::start(&place);
+fn unread_responses_hold_little_memory() {
+    for (size, events) in [(4_000, 4_500), (200_000, 90)] {
+        let env = TestEnv::canned();
+        let server = TestServer::start(&env);
+        let session = create(&server, "u", size);
+        grow(&env, events);
+        let mut unread: Vec<_> = (0..200).map(|_| server.get_unread(&session)).collect();
+        for stream in &mut unread {
+            stream.read_exact(&mut [0; 15]).unwrap();
+        }
+        assert_eq!(server.get("/health")["status"], "ok");
+        let peak = server.peak_memory();
+        assert!(peak < UNREAD, "{peak} bytes of memory with events of {size} bytes");
+    }
+}
+
+/// An event is serialized as a whole; large ones wait for the memory that others return.
+#[test]
+fn unread_responses_of_large_events_hold_little_memory_and_do_not_block_other_users() {
+    let env = TestEnv::canned();
+    let server = TestServer::start(&env);
+    let sessions = ["ann", "bob"].map(|user| create(&server, user, 1_000_000));
+    grow(&env, 18);
+    let _unread: Vec<_> = (0..200).map(|_| server.get_unread(&sessions[0])).collect();
+    let (bytes, events) = server.measure(&sessions[1], "\"author\":");
+    assert!(bytes > 18_000_000 && events == 18, "{bytes} bytes, {events} events");
+    let peak = server.peak_memory();
+    assert!(peak < UNREAD, "{peak} bytes of memory");
+}
+
+#[test]
+fn long_session_list_is_complete_and_ordered() {
+    let env = TestEnv::canned();
+    let server = TestServer::start(&env);
     let sessions = "/apps/canned/users/u/sessions";
     let note = "a state that takes some room ".repeat(20);
     let ids: Vec<String> = (0..600).map(|number| format!("s{number}")).collect();
     for id in &ids {
-        server.ask("POST", sessions, &json!({"sessionId": id, "state": {"note": note}})).well();
+        server.request("POST", sessions, &json!({"sessionId": id, "state": {"note": note}})).success();
     }
     let listed = server.get(sessions);
     let found: Vec<&str> = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();

@@ -1,7 +1,8 @@
-//! What a collector is sent, and what ADK's page is shown of it: by the real binary, and no word of what was said.
+//! The spans that are exported to a collector, and those of ADK's debug routes. They contain no message content unless it is
+//! enabled.
 
-use super::client::{Events, Served, message};
-use crate::common::{CANARY, Place};
+use super::client::{Events, TestServer, message};
+use crate::common::{CANARY, REST, Terminal, TestEnv, provider};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::{
@@ -11,8 +12,9 @@ use std::{
     sync::{Arc, Mutex},
     thread,
 };
+use testkit::{ProviderApi, fakeprov::Fake};
 
-/// A collector that takes everything.
+/// A collector that accepts every request.
 struct Collector {
     address: String,
     taken: Arc<Mutex<Vec<(String, Value)>>>,
@@ -33,16 +35,16 @@ impl Collector {
         Self { address, taken }
     }
 
-    fn place(&self, more: &str) -> Place {
-        let place = Place::canned();
-        let config = std::fs::read_to_string(place.here().join("lango.toml")).unwrap();
+    fn test_env(&self, more: &str) -> TestEnv {
+        let env = TestEnv::canned();
+        let config = std::fs::read_to_string(env.workdir().join("lango.toml")).unwrap();
         let headers = "headers = { \"X-Key\" = \"${CANARY}\" }";
         let address = &self.address;
-        place.file(
+        env.file(
             "lango.toml",
             format!("{config}\n[telemetry]\nendpoint = \"http://{address}\"\n{headers}\n{more}\n"),
         );
-        place
+        env
     }
 
     fn text(&self) -> String {
@@ -55,7 +57,7 @@ impl Collector {
         spans.flat_map(|spans| spans.as_array().unwrap().clone()).collect()
     }
 
-    /// All spans as a tree, with ids by the order in which they appear.
+    /// All spans as a tree, ordered by start time, with generated ids replaced.
     fn tree(&self) -> String {
         let mut spans = self.spans();
         spans.sort_by_key(|span| span["startTimeUnixNano"].as_str().unwrap().parse::<u64>().unwrap());
@@ -106,19 +108,19 @@ fn add(tree: &mut String, spans: &[Value], span: &Value, depth: usize) {
 const MINTED: [&str; 4] = ["lango.run.id", "lango.invocation.id", "lango.event.id", "gen_ai.tool.call.id"];
 const PARENT: (&str, &str) = ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 
-/// Serves one message, and stops gracefully.
-fn serve_one(place: &Place, text: &str) {
-    let server = Served::of(place.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
-    server.session("canned", "s1");
-    let _ = server.ask_with("POST", "/run", &[PARENT], &message("canned", "s1", text));
+/// Serves one message and stops the server gracefully.
+fn serve_one(env: &TestEnv, text: &str) {
+    let server = TestServer::spawn(env.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
+    server.create_session("canned", "s1");
+    let _ = server.request_with("POST", "/run", &[PARENT], &message("canned", "s1", text));
     server.terminate();
     assert!(server.wait().success());
 }
 
 #[test]
-fn a_run_is_a_tree_of_spans_below_the_request_that_asked_for_it() {
+fn run_spans_are_children_of_the_request_span() {
     let collector = Collector::start();
-    serve_one(&collector.place(""), "tool secret-words");
+    serve_one(&collector.test_env(""), "tool secret-words");
     assert_snapshot!(collector.tree(), @"
     POST /apps/{app}/users/{user}/sessions
       · http.request.method = POST
@@ -173,9 +175,9 @@ fn a_run_is_a_tree_of_spans_below_the_request_that_asked_for_it() {
 }
 
 #[test]
-fn a_run_belongs_to_the_trace_of_its_request_and_is_sent_with_the_configured_headers() {
+fn run_spans_join_the_request_trace_and_are_exported_with_configured_headers() {
     let collector = Collector::start();
-    serve_one(&collector.place(""), "tool secret-words");
+    serve_one(&collector.test_env(""), "tool secret-words");
     let run: Vec<Value> = collector
         .spans()
         .into_iter()
@@ -192,28 +194,28 @@ fn a_run_belongs_to_the_trace_of_its_request_and_is_sent_with_the_configured_hea
 }
 
 #[test]
-fn what_was_said_is_in_no_span_unless_it_is_asked_for() {
-    let said = ["secret-words", "Paris", "sunny", "Tool get_weather", "Be canned"];
+fn spans_contain_message_content_only_if_enabled() {
+    let content = ["secret-words", "Paris", "sunny", "Tool get_weather", "Be canned"];
     let silent = Collector::start();
-    serve_one(&silent.place(""), "tool secret-words");
+    serve_one(&silent.test_env(""), "tool secret-words");
     let text = silent.text();
     assert!(text.contains("execute_tool get_weather"));
-    for word in said.iter().chain(&[CANARY, "\"u\""]) {
+    for word in content.iter().chain(&[CANARY, "\"u\""]) {
         assert!(!text.contains(word), "{word} is in {text}");
     }
     let talkative = Collector::start();
-    serve_one(&talkative.place("content = true"), "tool secret-words");
+    serve_one(&talkative.test_env("content = true"), "tool secret-words");
     let text = talkative.text();
-    for word in said {
+    for word in content {
         assert!(text.contains(word), "{word} is not in {text}");
     }
     assert!(!text.contains(CANARY), "the collector's own key is in a span");
 }
 
 #[test]
-fn a_failure_is_told_by_its_kind_alone() {
+fn failed_spans_carry_only_the_error_kind() {
     let collector = Collector::start();
-    serve_one(&collector.place(""), "raise secret-words");
+    serve_one(&collector.test_env(""), "raise secret-words");
     let failed: Vec<String> = collector
         .spans()
         .iter()
@@ -231,10 +233,10 @@ fn a_failure_is_told_by_its_kind_alone() {
 }
 
 #[test]
-fn a_command_sends_its_run_before_it_ends() {
+fn run_command_exports_its_spans_before_exit() {
     let collector = Collector::start();
-    let place = collector.place("service_name = \"mine\"");
-    place.said(place.command(["run", "--session", "s1", "hi"]).env("CANARY", CANARY)).well();
+    let env = collector.test_env("service_name = \"mine\"");
+    env.run(env.command(["run", "--session", "s1", "hi"]).env("CANARY", CANARY)).success();
     let names: Vec<String> =
         collector.tree().lines().filter(|line| !line.contains('·')).map(str::to_owned).collect();
     assert_snapshot!(names.join("\n"), @"
@@ -245,30 +247,31 @@ fn a_command_sends_its_run_before_it_ends() {
 }
 
 #[test]
-fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
+fn unreachable_collector_does_not_affect_runs() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let place = Place::canned();
-    let mut command = place.command(["serve", "--port", "0", "--no-auth"]);
-    let server = Served::of(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{nobody}")));
-    server.session("canned", "s1");
-    server.say("canned", "s1", "hi").well();
+    let env = TestEnv::canned();
+    let mut command = env.command(["serve", "--port", "0", "--no-auth"]);
+    let server = TestServer::spawn(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{nobody}")));
+    server.create_session("canned", "s1");
+    server.send_message("canned", "s1", "hi").success();
     server.terminate();
     assert!(server.wait().success());
 }
 
-/// When the first span of that name ended.
+/// The end time of the first span whose name begins with `name`.
 fn end(spans: &[Value], name: &str) -> u64 {
     let span = spans.iter().find(|span| span["name"].as_str().unwrap().starts_with(name)).unwrap();
     span["endTimeUnixNano"].as_str().unwrap().parse().unwrap()
 }
 
 #[test]
-fn the_span_of_a_streamed_answer_ends_with_its_last_byte_or_with_its_client() {
+fn span_of_a_stream_ends_with_its_last_byte_or_its_client() {
     let streamed = |reads: fn(Events)| {
         let collector = Collector::start();
-        let place = collector.place("");
-        let server = Served::of(place.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
-        server.session("canned", "s1");
+        let env = collector.test_env("");
+        let server =
+            TestServer::spawn(env.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
+        server.create_session("canned", "s1");
         let mut slowly = message("canned", "s1", "slowly please");
         slowly["streaming"] = true.into();
         reads(server.stream(&slowly));
@@ -283,11 +286,11 @@ fn the_span_of_a_streamed_answer_ends_with_its_last_byte_or_with_its_client() {
 }
 
 #[test]
-fn the_page_is_shown_the_spans_of_a_session_and_of_an_event() {
-    let place = Place::canned();
-    let server = Served::start(&place);
-    server.session("canned", "s1");
-    let events = server.say("canned", "s1", "tool please").well();
+fn debug_trace_routes_return_spans_by_session_and_event() {
+    let env = TestEnv::canned();
+    let server = TestServer::start(&env);
+    server.create_session("canned", "s1");
+    let events = server.send_message("canned", "s1", "tool please").success();
     let spans = server.get("/dev/apps/canned/debug/trace/session/s1");
     let names: Vec<&str> =
         spans.as_array().unwrap().iter().map(|span| span["name"].as_str().unwrap()).collect();
@@ -311,20 +314,23 @@ fn the_page_is_shown_the_spans_of_a_session_and_of_an_event() {
         );
         assert!(shown["trace_id"].is_number() && shown["span_id"].is_number());
     }
-    assert_eq!(server.ask("GET", "/dev/apps/canned/debug/trace/nope", &Value::Null).status, 404);
+    assert_eq!(server.request("GET", "/dev/apps/canned/debug/trace/nope", &Value::Null).status, 404);
+    let session = "/apps/canned/users/u/sessions/s1";
+    assert_eq!(server.request("DELETE", session, &Value::Null).status, 200);
+    assert_eq!(server.get("/dev/apps/canned/debug/trace/session/s1"), serde_json::json!([]), "deleted");
     assert_eq!(server.get("/dev/apps/other/debug/trace/session/s1"), serde_json::json!([]));
 }
 
 #[test]
-fn a_tool_that_the_model_made_up_has_no_name_and_every_message_is_one_run() {
+fn unknown_tool_names_are_not_exported_and_each_message_is_one_run_span() {
     let collector = Collector::start();
-    let place = collector.place("");
-    let server = Served::of(place.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
-    server.session("canned", "s1");
-    // All at once, so that some of them find the session busy.
+    let env = collector.test_env("");
+    let server = TestServer::spawn(env.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
+    server.create_session("canned", "s1");
+    // Concurrent, so that some of them are queued.
     thread::scope(|scope| {
         for _ in 0..6 {
-            scope.spawn(|| server.say("canned", "s1", "unknowntool please").well());
+            scope.spawn(|| server.send_message("canned", "s1", "unknowntool please").success());
         }
     });
     server.terminate();
@@ -339,4 +345,100 @@ fn a_tool_that_the_model_made_up_has_no_name_and_every_message_is_one_run() {
         spans.iter().map(|span| &span["status"]["message"]).filter(|kind| !kind.is_null()).collect();
     assert_eq!(kinds, ["unknown_tool"; 6]);
     assert!(!collector.text().contains("no_such_tool"));
+}
+
+/// The log record with which ADK's page fills its Request and Response panels.
+fn details(span: &Value) -> &Value {
+    let log = &span["logs"][0];
+    assert_eq!(log["event_name"], "gen_ai.client.inference.operation.details", "{span}");
+    &log["attributes"]
+}
+
+#[test]
+fn request_and_answer_of_a_model_call_are_shown_also_after_a_restart() {
+    let env = TestEnv::canned();
+    let server = TestServer::start(&env);
+    server.create_session("canned", "s1");
+    server.send_message("canned", "s1", "tool please").success();
+    let path = "/dev/apps/canned/debug/trace/session/s1";
+    let spans = server.get(path);
+    let second = details(&spans[2]);
+    let messages = second["gen_ai.input.messages"].as_array().unwrap();
+    let kinds: Vec<&str> =
+        messages.iter().map(|message| message["parts"][0]["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["text", "tool_call", "tool_call_response"]);
+    assert_eq!(messages[0]["parts"][0]["content"], "tool please");
+    assert!(second["gen_ai.system_instructions"][0]["content"].as_str().unwrap().contains("canned"));
+    let tools = second["gen_ai.tool.definitions"].as_array().unwrap();
+    assert!(tools.iter().any(|tool| tool["name"] == "get_weather" && tool["parameters"].is_object()));
+    assert_eq!(second["gen_ai.output.messages"][0]["parts"][0]["type"], "text");
+    assert_eq!(details(&spans[0])["gen_ai.output.messages"][0]["parts"][0]["type"], "tool_call");
+    assert_eq!(spans[1]["logs"], serde_json::json!([]), "a tool call has no request");
+    server.terminate();
+    assert!(server.wait().success());
+
+    let server = TestServer::start(&env);
+    let stored = server.get(path);
+    assert_eq!(stored.as_array().unwrap().len(), 2, "{stored}");
+    for (stored, shown) in [(&stored[0], &spans[0]), (&stored[1], &spans[2])] {
+        let id = "gcp.vertex.agent.event_id";
+        assert_eq!((&stored["name"], &stored["attributes"][id]), (&shown["name"], &shown["attributes"][id]));
+        assert_eq!(details(stored), details(shown));
+    }
+}
+
+#[test]
+fn rebuilt_request_has_the_hash_of_the_body_that_was_sent_in_every_format() {
+    for api in ProviderApi::ALL {
+        let fake = Fake::start_blocking();
+        let env = TestEnv::new();
+        let head = "model = \"one/small\"\n";
+        env.file("lango.toml", format!("{head}{}{REST}", provider("one", &fake, api, "text")));
+        env.lango_with_key(&["run", "--session", "s1", "hello"]).success();
+        env.lango_with_key(&["run", "--session", "s1", "what is 2 + 2?"]).success();
+        let sent: Vec<String> =
+            fake.requests().iter().map(|request| sha256(&request.body.to_string())).collect();
+        let server =
+            TestServer::spawn(env.command(["serve", "--port", "0", "--no-auth"]).env("CANARY", CANARY));
+        let apps = server.get("/list-apps");
+        let app = apps[0].as_str().unwrap();
+        let spans = server.get(&format!("/dev/apps/{app}/debug/trace/session/s1"));
+        let attributes: Vec<&Value> =
+            spans.as_array().unwrap().iter().map(|span| &span["attributes"]).collect();
+        let hashes: Vec<&str> =
+            attributes.iter().map(|span| span["lango.request.sha256"].as_str().unwrap()).collect();
+        assert_eq!(hashes, sent, "{api:?}");
+        assert!(attributes.iter().all(|span| span["lango.request.check"] == "verified"), "{api:?}: {spans}");
+    }
+}
+
+fn sha256(text: &str) -> String {
+    let hash = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    hash.as_ref().iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+#[test]
+fn run_exports_the_spans_of_the_turns_after_an_approval() {
+    let collector = Collector::start();
+    let env = collector.test_env("");
+    let variables = [("TERM", "xterm"), ("CANARY", CANARY)];
+    let mut terminal = Terminal::with(&env, &["run", "--session", "k", "confirm"], &variables);
+    terminal.wait_for("[y/N]");
+    terminal.type_line("y");
+    assert_eq!(terminal.wait_exit().0, Some(0));
+    let spans = collector.spans();
+    let tools: Vec<&str> = spans
+        .iter()
+        .filter_map(|span| span["name"].as_str())
+        .filter(|name| name.starts_with("execute_tool"))
+        .collect();
+    assert_eq!(
+        tools,
+        ["execute_tool danger", "execute_tool danger"],
+        "asked, then run: {}",
+        collector.tree()
+    );
 }

@@ -1,11 +1,11 @@
-//! Who may say yes to what the server's machine does: its owner and administrators, and users only if the configuration says so.
+//! Approval on a server: by its owner and administrators, and by guests only if the configuration allows it.
 
 use super::{added, local};
-use crate::common::{Place, Running};
+use crate::common::{AuthServer, TestEnv};
 use serde_json::{Value, json};
 use std::fs;
 
-/// A model that calls what it is told to, and says what came of it.
+/// A model that calls a tool for each known message.
 const SCRIPT: &str = r#"{"rules":[
     {"when":{"tool":"any"},"reply":[{"text":"done"}]},
     {"when":{"first_word":"touch"},"reply":[{"call":{"name":"exec","args":{"command":"echo x >> made"}}}]},
@@ -15,32 +15,32 @@ const SCRIPT: &str = r#"{"rules":[
 
 const STUB: &str = "[stubs.danger]\nconfirm = true\nresponse = { done = true }\n";
 
-struct Town {
-    place: Place,
-    server: Running,
-    /// Whoever sits at the machine, an administrator elsewhere, and a user.
+struct GuestFixture {
+    env: TestEnv,
+    server: AuthServer,
+    /// The tokens of the machine's owner, of an administrator and of a guest.
     owner: String,
     root: String,
     ann: String,
 }
 
-impl Town {
+impl GuestFixture {
     fn new(toml: &str) -> Self {
-        let place = Place::scripted(&format!("{toml}\n{STUB}"), SCRIPT);
-        let server = Running::start(&place, &[]);
-        let (owner, ann) = (local(&place), added(&place, &["laptop", "--user", "ann"]));
-        let root = added(&place, &["office", "--admin"]);
-        let town = Self { place, server, owner, root, ann };
-        town.session("ann", "s");
-        town
+        let env = TestEnv::scripted(&format!("{toml}\n{STUB}"), SCRIPT);
+        let server = AuthServer::start(&env, &[]);
+        let (owner, ann) = (local(&env), added(&env, &["laptop", "--user", "ann"]));
+        let root = added(&env, &["office", "--admin"]);
+        let fixture = Self { env, server, owner, root, ann };
+        fixture.create_session("ann", "s");
+        fixture
     }
 
-    fn session(&self, user: &str, id: &str) {
+    fn create_session(&self, user: &str, id: &str) {
         let path = format!("/apps/lango/users/{user}/sessions/{id}");
-        assert_eq!(self.server.ask("POST", &path, &[("authorization", &self.owner)], b"{}").status, 200);
+        assert_eq!(self.server.request("POST", &path, &[("authorization", &self.owner)], b"{}").status, 200);
     }
 
-    /// What came of a message of Ann's session that this one sends.
+    /// Sends a part to Ann's session, and returns the events.
     fn send(&self, who: &str, part: &Value) -> Value {
         self.send_to(who, ("ann", "s"), part)
     }
@@ -50,19 +50,19 @@ impl Town {
             "appName": "lango", "userId": user, "sessionId": session,
             "newMessage": {"role": "user", "parts": [part]},
         });
-        self.server.ask("POST", "/run", &[("authorization", who)], body.to_string().as_bytes()).json()
+        self.server.request("POST", "/run", &[("authorization", who)], body.to_string().as_bytes()).json()
     }
 
     fn made(&self) -> usize {
-        fs::read_to_string(self.place.here().join("made")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.env.workdir().join("made")).unwrap_or_default().lines().count()
     }
 }
 
-fn text(said: &str) -> Value {
-    json!({"text": said})
+fn text(text: &str) -> Value {
+    json!({"text": text})
 }
 
-/// The question that a run ended with.
+/// The approval question of a run.
 fn question(events: &Value) -> Option<Value> {
     let mut parts =
         events.as_array()?.iter().map(|event| event["content"]["parts"][0]["functionCall"].clone());
@@ -75,7 +75,7 @@ fn yes(question: &Value, more: &Value) -> Value {
     json!({"functionResponse": {"id": question["id"], "name": "adk_request_confirmation", "response": response}})
 }
 
-/// What the first call of a run was answered.
+/// The first error result of a run.
 fn refusal(events: &Value) -> String {
     let answer =
         |event: &Value| event["content"]["parts"][0]["functionResponse"]["response"]["error"].clone();
@@ -84,81 +84,81 @@ fn refusal(events: &Value) -> String {
 }
 
 #[test]
-fn a_user_is_not_asked_whether_the_machine_may_act_and_is_told_who_can_allow_it() {
-    let town = Town::new("");
-    let events = town.send(&town.ann, &text("touch"));
+fn guest_call_that_needs_approval_is_refused_with_the_reason() {
+    let fixture = GuestFixture::new("");
+    let events = fixture.send(&fixture.ann, &text("touch"));
     assert_eq!(question(&events), None);
     insta::assert_snapshot!(refusal(&events), @r#"this call was not run: a redirection writes to `made`, and on this server only an administrator may approve that. An administrator can allow it by a rule in [approval] of lango.toml, or let users decide with `users = "ask"` there"#);
-    assert_eq!(town.made(), 0);
-    // A tool that only wants to be confirmed is anybody's.
-    let asked = question(&town.send(&town.ann, &text("danger"))).unwrap();
-    let events = town.send(&town.ann, &yes(&asked, &json!({}))).to_string();
+    assert_eq!(fixture.made(), 0);
+    // A guest may confirm a tool that asks only because of `confirm`.
+    let confirmation = question(&fixture.send(&fixture.ann, &text("danger"))).unwrap();
+    let events = fixture.send(&fixture.ann, &yes(&confirmation, &json!({}))).to_string();
     assert!(events.contains(r#""response":{"done":true}"#), "{events}");
 }
 
 #[test]
-fn the_owner_and_administrators_are_asked_in_anybodys_session() {
-    let town = Town::new("");
+fn owner_and_administrators_are_asked_in_any_session() {
+    let fixture = GuestFixture::new("");
     let mut made = 0;
-    for who in [&town.owner, &town.root] {
-        // A user who was there before leaves nothing behind.
-        town.send(&town.ann, &text("touch"));
-        let asked = question(&town.send(who, &text("touch"))).unwrap();
-        town.send(who, &yes(&asked, &json!({})));
+    for who in [&fixture.owner, &fixture.root] {
+        // A guest's earlier message in the session has no effect on the next one.
+        fixture.send(&fixture.ann, &text("touch"));
+        let confirmation = question(&fixture.send(who, &text("touch"))).unwrap();
+        fixture.send(who, &yes(&confirmation, &json!({})));
         made += 1;
-        assert_eq!(town.made(), made);
+        assert_eq!(fixture.made(), made);
     }
 }
 
 #[test]
-fn a_users_yes_to_an_administrators_question_does_not_count() {
-    let town = Town::new("");
-    let asked = question(&town.send(&town.owner, &text("touch"))).unwrap();
-    let events = town.send(&town.ann, &yes(&asked, &json!({"payload": {"always": true}})));
+fn guest_cannot_approve_an_administrators_call() {
+    let fixture = GuestFixture::new("");
+    let confirmation = question(&fixture.send(&fixture.owner, &text("touch"))).unwrap();
+    let events = fixture.send(&fixture.ann, &yes(&confirmation, &json!({"payload": {"always": true}})));
     assert!(refusal(&events).contains("only an administrator may approve"), "{events}");
-    assert_eq!((town.made(), town.place.lango(&["rules", "list"]).well().out.as_str()), (0, ""));
+    assert_eq!((fixture.made(), fixture.env.lango(&["rules", "list"]).success().out.as_str()), (0, ""));
 }
 
 #[test]
-fn users_decide_where_the_configuration_says_so_each_for_themselves() {
-    let town = Town::new("[approval]\nusers = \"ask\"\n");
-    let bob = added(&town.place, &["phone", "--user", "bob"]);
-    town.session("bob", "s");
-    let asked = question(&town.send(&town.ann, &text("old"))).unwrap();
-    town.send(&town.ann, &yes(&asked, &json!({"payload": {"always": true}})));
-    assert!(town.place.here().join("old").exists());
-    assert_eq!(question(&town.send(&town.ann, &text("old"))), None, "it is a rule of hers now");
-    let events = town.send_to(&bob, ("bob", "s"), &text("old"));
-    assert!(question(&events).is_some(), "a rule of one user is none of another's");
-    drop(town.server);
+fn guests_approve_their_own_calls_if_configured() {
+    let fixture = GuestFixture::new("[approval]\nusers = \"ask\"\n");
+    let bob = added(&fixture.env, &["phone", "--user", "bob"]);
+    fixture.create_session("bob", "s");
+    let confirmation = question(&fixture.send(&fixture.ann, &text("old"))).unwrap();
+    fixture.send(&fixture.ann, &yes(&confirmation, &json!({"payload": {"always": true}})));
+    assert!(fixture.env.workdir().join("old").exists());
+    assert_eq!(question(&fixture.send(&fixture.ann, &text("old"))), None, "Ann's answer is stored as a rule");
+    let events = fixture.send_to(&bob, ("bob", "s"), &text("old"));
+    assert!(question(&events).is_some(), "a rule applies to its user only");
+    drop(fixture.server);
 
-    // Rules that users have made count no longer when they may not decide any more.
-    let text_of = fs::read_to_string(town.place.here().join("lango.toml")).unwrap();
-    town.place.file("lango.toml", text_of.replace("users = \"ask\"", "users = \"deny\""));
-    let town = Town { server: Running::start(&town.place, &[]), ..town };
-    assert!(refusal(&town.send(&town.ann, &text("old"))).contains("only an administrator may approve"));
+    // Stored rules of guests do not apply if guests may no longer decide.
+    let text_of = fs::read_to_string(fixture.env.workdir().join("lango.toml")).unwrap();
+    fixture.env.file("lango.toml", text_of.replace("users = \"ask\"", "users = \"deny\""));
+    let fixture = GuestFixture { server: AuthServer::start(&fixture.env, &[]), ..fixture };
+    assert!(refusal(&fixture.send(&fixture.ann, &text("old"))).contains("only an administrator may approve"));
 }
 
-/// A run that a crash cut off is still that of whoever began it.
+/// The author of a message is stored with its run.
 #[test]
-fn whose_message_it_was_outlives_the_server() {
-    let town = Town::new("");
-    let asked = question(&town.send(&town.owner, &text("touch"))).unwrap();
-    drop(town.server);
-    let town = Town { server: Running::start(&town.place, &[]), ..town };
-    let events = town.send(&town.ann, &yes(&asked, &json!({})));
+fn author_of_a_message_is_known_after_a_restart() {
+    let fixture = GuestFixture::new("");
+    let confirmation = question(&fixture.send(&fixture.owner, &text("touch"))).unwrap();
+    drop(fixture.server);
+    let fixture = GuestFixture { server: AuthServer::start(&fixture.env, &[]), ..fixture };
+    let events = fixture.send(&fixture.ann, &yes(&confirmation, &json!({})));
     assert!(refusal(&events).contains("only an administrator may approve"), "{events}");
-    // At the machine itself, nobody is a guest.
-    let mut command = town.place.command(["run", "--session", "s", "--json", "touch"]);
-    let said = town.place.said(command.env("LANGO_USER", "ann")).well().out;
-    assert!(said.contains("no one is available to approve it"), "{said}");
+    // A user of the terminal is not a guest.
+    let mut command = fixture.env.command(["run", "--session", "s", "--json", "touch"]);
+    let output = fixture.env.run(command.env("LANGO_USER", "ann")).success().out;
+    assert!(output.contains("no one is available to approve it"), "{output}");
 }
 
 #[test]
-fn the_configuration_lets_users_ask_or_denies_it_and_nothing_else() {
-    let place = Place::scripted("[approval]\nusers = \"allow\"\n", SCRIPT);
-    insta::assert_snapshot!(place.lango(&["run", "hello"]).badly().picture(), @"
-    lango: lango.toml:3:9: there is no `allow` here; there is deny or ask
+fn approval_users_accepts_only_deny_or_ask() {
+    let env = TestEnv::scripted("[approval]\nusers = \"allow\"\n", SCRIPT);
+    insta::assert_snapshot!(env.lango(&["run", "hello"]).failure().snapshot(), @"
+    lango: lango.toml:3:9: `allow` is not a valid value; expected deny or ask
     [exit 1]
     ");
 }

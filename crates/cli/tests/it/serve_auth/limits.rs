@@ -1,114 +1,187 @@
-//! How much of the server one client may have.
+//! Limits of the server on bodies, heads, rates, connections and runs.
 
 use super::{added, local};
-use crate::common::{Answer, Place, Running};
+use crate::common::{AuthServer, HttpResponse, TestEnv};
 use std::{
     fs,
     io::{Read, Write},
-    net::TcpStream,
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     thread,
 };
+use tokio::net::TcpSocket;
 
-fn place(server: &str) -> Place {
-    let place = Place::canned();
-    let written = fs::read_to_string(place.here().join("lango.toml")).unwrap();
-    place.file("lango.toml", format!("{written}\n[server]\n{server}\n"));
-    place
+fn test_env(server: &str) -> TestEnv {
+    let env = TestEnv::canned();
+    let written = fs::read_to_string(env.workdir().join("lango.toml")).unwrap();
+    env.file("lango.toml", format!("{written}\n[server]\n{server}\n"));
+    env
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
-    let place = place("maxBodyBytes = 1000");
-    let server = Running::start(&place, &[]);
-    let token = local(&place);
+fn oversized_body_is_refused_with_and_without_content_length() {
+    let env = test_env("maxBodyBytes = 1000");
+    let server = AuthServer::start(&env, &[]);
+    let token = local(&env);
     let path = "/apps/canned/users/ann/sessions";
     let body = format!("{{\"state\": {{\"a\": \"{}\"}}}}", "x".repeat(2000));
-    let told = server.ask("POST", path, &[("authorization", &token)], body.as_bytes());
-    assert_eq!((told.status, told.detail().as_str()), (413, "the body exceeds the limit of 1000 bytes"));
+    let response = server.request("POST", path, &[("authorization", &token)], body.as_bytes());
+    assert_eq!(
+        (response.status, response.detail().as_str()),
+        (413, "the body exceeds the limit of 1000 bytes")
+    );
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {token}\r\nconnection: close\r\n\
          content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
         server.address
     );
     let chunked = format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
-    let told = server.raw(chunked.as_bytes());
-    assert_eq!((told.status, told.detail().as_str()), (413, "the body exceeds the limit of 1000 bytes"));
-    assert_eq!(server.ask("POST", path, &[("authorization", &token)], b"{}").status, 200);
+    let response = server.raw(chunked.as_bytes());
+    assert_eq!(
+        (response.status, response.detail().as_str()),
+        (413, "the body exceeds the limit of 1000 bytes")
+    );
+    assert_eq!(server.request("POST", path, &[("authorization", &token)], b"{}").status, 200);
 }
 
 #[test]
-fn a_head_that_is_too_large_is_refused() {
-    let place = place("maxHeadBytes = 10000");
-    let server = Running::start(&place, &[]);
+fn oversized_request_head_is_refused() {
+    let env = test_env("maxHeadBytes = 10000");
+    let server = AuthServer::start(&env, &[]);
     let long = "x".repeat(20_000);
     assert_eq!(server.get("/health", &[("x-long", &long)]).status, 431);
     assert_eq!(server.get("/health", &[("x-long", &long[..5000])]).status, 200);
 }
 
 #[test]
-fn a_token_has_so_many_requests_in_a_minute_and_the_machines_has_no_limit() {
-    let place = place("requestsPerMinute = 3");
-    let server = Running::start(&place, &[]);
-    let (ann, bob) = (added(&place, &["a", "--user", "ann"]), added(&place, &["b", "--user", "bob"]));
-    let asked = |token: &str| server.get("/list-apps", &[("authorization", token)]);
+fn rate_limit_applies_per_token_and_not_to_the_local_token() {
+    let env = test_env("requestsPerMinute = 3");
+    let server = AuthServer::start(&env, &[]);
+    let (ann, bob) = (added(&env, &["a", "--user", "ann"]), added(&env, &["b", "--user", "bob"]));
+    let list_apps = |token: &str| server.get("/list-apps", &[("authorization", token)]);
     for _ in 0..3 {
-        assert_eq!(asked(&ann).status, 200);
+        assert_eq!(list_apps(&ann).status, 200);
     }
-    let told = asked(&ann);
-    assert_eq!(told.status, 429);
-    assert_eq!(told.detail(), "rate limit of this token reached; see Retry-After");
-    let wait: u64 = told.header("retry-after").unwrap().parse().unwrap();
+    let response = list_apps(&ann);
+    assert_eq!(response.status, 429);
+    assert_eq!(response.detail(), "rate limit of this token reached; see Retry-After");
+    let wait: u64 = response.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=21).contains(&wait), "{wait}");
-    assert_eq!(asked(&bob).status, 200);
-    let machine = local(&place);
-    assert!((0..10).all(|_| asked(&machine).status == 200));
+    assert_eq!(list_apps(&bob).status, 200);
+    let machine = local(&env);
+    assert!((0..10).all(|_| list_apps(&machine).status == 200));
 }
 
 #[test]
-fn a_full_server_says_so_and_has_room_again_when_somebody_leaves() {
-    let place = place("maxConnections = 2");
-    let server = Running::start(&place, &[]);
+fn idle_connections_make_room_at_the_connection_limit() {
+    let env = test_env("maxConnections = 2");
+    let server = AuthServer::start(&env, &[]);
     let ask = |stream: &mut TcpStream| {
         write!(stream, "GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", server.address).unwrap();
         let mut bytes = [0; 4096];
         let count = stream.read(&mut bytes).unwrap();
-        Answer::parse(&bytes[..count]).status
+        HttpResponse::parse(&bytes[..count]).status
     };
     let mut held: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(held.iter_mut().all(|stream| ask(stream) == 200));
-    let told = server.get("/health", &[]);
-    assert_eq!(
-        (told.status, told.detail().as_str()),
-        (429, "connection limit of the server reached; retry later")
-    );
-    held.clear();
-    let has_room = || server.get("/health", &[]).status == 200;
-    assert!((0..1000).any(|_| has_room()), "those who left are still counted");
+    let token = local(&env);
+    for _ in 0..4 {
+        assert_eq!(server.get("/list-apps", &[("authorization", &token)]).status, 200);
+    }
+    assert_eq!(held[0].read(&mut [0]).unwrap_or(0), 0, "the oldest connection is closed");
+}
+
+/// Opens a connection from the loopback address `127.0.0.N`.
+fn connect_from(number: u8, server: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let stream = runtime.block_on(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::new(127, 0, 0, number), 0).into()).unwrap();
+        socket.connect(server).await.unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream
 }
 
 #[test]
-fn a_head_that_does_not_end_is_not_waited_for() {
-    let place = place("headTimeoutSeconds = 1");
-    let server = Running::start(&place, &[]);
+fn silent_connections_of_several_addresses_keep_nobody_out() {
+    let env = test_env("maxConnections = 100\nconnectionsPerAddress = 20");
+    let server = AuthServer::start(&env, &[]);
+    let token = local(&env);
+    let mut used = TcpStream::connect(server.address).unwrap();
+    let mut silent = Vec::new();
+    for number in 2..12 {
+        silent.extend((0..30).map(|_| connect_from(number, server.address)));
+        assert_eq!(server.get("/health", &[]).status, 200, "{number}");
+        assert_eq!(server.get("/list-apps", &[("authorization", &token)]).status, 200, "{number}");
+        if number == 5 {
+            // Three addresses with 20 connections each are below the limit of the server.
+            write!(used, "GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", server.address).unwrap();
+            assert!(
+                used.read(&mut [0; 4096]).unwrap() > 0,
+                "an idle connection of another address stays open"
+            );
+        }
+    }
+    for stream in &mut silent[..10] {
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "the oldest connections are closed");
+    }
+}
+
+#[test]
+fn slow_request_body_is_answered_408() {
+    let env = test_env("stallTimeoutSeconds = 1");
+    let server = AuthServer::start(&env, &[]);
+    let (token, host) = (local(&env), server.address);
+    let head = format!(
+        "POST /run HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\ncontent-type: application/json\r\n\
+         content-length: 1000\r\n\r\n{{"
+    );
+    let response = server.raw(head.as_bytes());
+    assert_eq!((response.status, response.detail().as_str()), (408, "the body arrives too slowly"));
+    assert_eq!(response.header("connection"), Some("close"));
+}
+
+#[test]
+fn session_quota_and_metrics_are_those_of_the_configuration() {
+    let env = test_env("sessionsPerUser = 1");
+    let server = AuthServer::start(&env, &[]);
+    let ann = added(&env, &["a", "--user", "ann"]);
+    let create =
+        || server.request("POST", "/apps/canned/users/ann/sessions", &[("authorization", &ann)], b"{}");
+    assert_eq!(create().status, 200);
+    let refused = create();
+    assert_eq!(refused.status, 403);
+    assert_eq!(
+        refused.detail(),
+        "user ann has the maximum of 1 sessions; delete sessions to create new ones"
+    );
+    assert_eq!(server.get("/metrics", &[("authorization", &ann)]).status, 403);
+    assert_eq!(server.get("/metrics", &[("authorization", &local(&env))]).status, 200);
+}
+
+#[test]
+fn incomplete_request_head_times_out() {
+    let env = test_env("headTimeoutSeconds = 1");
+    let server = AuthServer::start(&env, &[]);
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: ").unwrap();
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
-    assert_ne!(Answer::parse(&rest).status, 200);
+    assert_ne!(HttpResponse::parse(&rest).status, 200);
 }
 
 #[test]
-fn a_user_has_so_many_runs_at_a_time() {
-    let place = Place::scripted(
+fn concurrent_runs_are_limited_per_user() {
+    let env = TestEnv::scripted(
         "[stubs.dig]\ndelay_ms = 3600000\n[server]\nrunsPerUser = 1\n",
         "rules:\n- {reply: [{call: {name: dig}}]}\n",
     );
-    let server = Running::start(&place, &[]);
-    let (ann, bob) = (added(&place, &["a", "--user", "ann"]), added(&place, &["b", "--user", "bob"]));
-    let machine = local(&place);
+    let server = AuthServer::start(&env, &[]);
+    let (ann, bob) = (added(&env, &["a", "--user", "ann"]), added(&env, &["b", "--user", "bob"]));
+    let machine = local(&env);
     let run = |token: &str, user: &str, session: &str| {
         let path = format!("/apps/lango/users/{user}/sessions/{session}");
-        assert_eq!(server.ask("POST", &path, &[("authorization", token)], b"").status, 200);
+        assert_eq!(server.request("POST", &path, &[("authorization", token)], b"").status, 200);
         let body = serde_json::json!({
             "appName": "lango", "userId": user, "sessionId": session, "streaming": true,
             "newMessage": {"role": "user", "parts": [{"text": "go"}]},
@@ -124,22 +197,22 @@ fn a_user_has_so_many_runs_at_a_time() {
         stream.write_all(head.as_bytes()).unwrap();
         let mut bytes = [0; 4096];
         let count = stream.read(&mut bytes).unwrap();
-        Answer::parse(&bytes[..count])
+        HttpResponse::parse(&bytes[..count])
     };
     assert_eq!(run(&ann, "ann", "one").status, 200);
-    let told = run(&ann, "ann", "two");
-    assert_eq!(told.status, 429, "{told:?}");
-    assert_eq!(told.detail(), "limit of 1 concurrent runs reached; wait until one ends, or cancel one");
+    let response = run(&ann, "ann", "two");
+    assert_eq!(response.status, 429, "{response:?}");
+    assert_eq!(response.detail(), "limit of 1 concurrent runs reached; wait until one ends, or cancel one");
     assert_eq!(run(&bob, "bob", "one").status, 200);
     assert_eq!(run(&machine, "ann", "three").status, 200);
 
-    let eve = added(&place, &["e", "--user", "eve"]);
+    let eve = added(&env, &["e", "--user", "eve"]);
     let statuses: Vec<u16> = thread::scope(|scope| {
         let (run, eve) = (&run, &eve);
-        let asked = (0..8).map(|number| scope.spawn(move || run(eve, "eve", &format!("s{number}")).status));
-        let asked: Vec<_> = asked.collect();
-        asked.into_iter().map(|one| one.join().unwrap()).collect()
+        let threads = (0..8).map(|number| scope.spawn(move || run(eve, "eve", &format!("s{number}")).status));
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let begun = statuses.iter().filter(|status| **status == 200).count();
-    assert_eq!(begun, 1, "of those that come at once too: {statuses:?}");
+    assert_eq!(begun, 1, "concurrent requests: {statuses:?}");
 }

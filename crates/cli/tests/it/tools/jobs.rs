@@ -1,14 +1,14 @@
-//! Jobs of one user are not there for another.
+//! Jobs are visible to their user only.
 
-use super::{answers_in, call};
+use super::{call, tool_results_in};
 use crate::{
-    common::{Place, Running},
+    common::{AuthServer, TestEnv},
     serve_auth::added,
 };
 use serde_json::{Value, json};
 
 #[test]
-fn another_user_does_not_list_read_or_stop_a_job() {
+fn jobs_of_another_user_cannot_be_listed_read_or_stopped() {
     let rule = |word: &str, calls: &[Value]| {
         let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
         json!({"when": {"first_word": word, "turn": 0}, "reply": calls})
@@ -21,12 +21,12 @@ fn another_user_does_not_list_read_or_stop_a_job() {
         rule("end", &[call("exec_stop", job)]),
         {"reply": [{"text": "done"}]},
     ]});
-    let place = Place::scripted("[approval]\nexecute = \"allow\"\n", &script.to_string());
-    let server = Running::start(&place, &[]);
-    let (ann, bob) = (added(&place, &["a", "--user", "ann"]), added(&place, &["b", "--user", "bob"]));
+    let env = TestEnv::scripted("[approval]\nexecute = \"allow\"\n", &script.to_string());
+    let server = AuthServer::start(&env, &[]);
+    let (ann, bob) = (added(&env, &["a", "--user", "ann"]), added(&env, &["b", "--user", "bob"]));
     let say = |token: &str, user: &str, session: &str, word: &str| {
         let ask = |path: &str, body: &Value| {
-            server.ask("POST", path, &[("authorization", token)], body.to_string().as_bytes())
+            server.request("POST", path, &[("authorization", token)], body.to_string().as_bytes())
         };
         ask(&format!("/apps/lango/users/{user}/sessions"), &json!({"sessionId": session}));
         let answer = ask(
@@ -36,7 +36,7 @@ fn another_user_does_not_list_read_or_stop_a_job() {
                 "newMessage": {"role": "user", "parts": [{"text": word}]},
             }),
         );
-        answers_in(answer.json().as_array().unwrap())
+        tool_results_in(answer.json().as_array().unwrap())
     };
     assert_eq!(say(&ann, "ann", "s", "begin")[0]["job"], "job-1");
     let pried = say(&bob, "bob", "s", "pry");
@@ -44,7 +44,7 @@ fn another_user_does_not_list_read_or_stop_a_job() {
     for answer in &pried[1..] {
         assert!(answer["error"].as_str().unwrap().contains("job `job-1` does not exist"), "{answer}");
     }
-    // It is hers in another conversation, too.
+    // The user can access the job from another session.
     let seen = &say(&ann, "ann", "t", "look")[0];
     assert_eq!((&seen["state"], &seen["new_output"]), (&json!("running"), &json!("word-of-ann\n")));
     assert_eq!(say(&ann, "ann", "u", "end")[0]["state"], "stopped");

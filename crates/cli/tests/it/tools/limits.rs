@@ -1,19 +1,19 @@
-//! What a run may use. What is used up ends it, with a reason that has a name, here and on the server.
+//! Limits of a run: an exceeded limit ends the run with its error code, in the terminal and on a server.
 
-use super::{answers, at_once, call, exec, one_by_one, run};
+use super::{at_once, call, exec, one_by_one, run, tool_results};
 use crate::{
-    common::Place,
-    serve::client::{Served, lines},
+    common::TestEnv,
+    serve::client::{TestServer, lines},
 };
 use serde_json::{Value, json};
 
 const PRICES: &str = "[models.\"scripted/m\"]\nprices = { input = 1, output = 1 }\n";
 
-/// The code and the words that a run ended with.
-fn ended(place: &Place) -> (String, String) {
-    let said = run(place).badly();
-    let code = said.json_lines().last().unwrap()["errorCode"].as_str().unwrap_or_default().to_owned();
-    (code, said.err.lines().last().unwrap_or_default().to_owned())
+/// The error code and message of a run.
+fn ended(env: &TestEnv) -> (String, String) {
+    let output = run(env).failure();
+    let code = output.json_lines().last().unwrap()["errorCode"].as_str().unwrap_or_default().to_owned();
+    (code, output.err.lines().last().unwrap_or_default().to_owned())
 }
 
 fn look(times: usize) -> Vec<Value> {
@@ -21,7 +21,7 @@ fn look(times: usize) -> Vec<Value> {
 }
 
 #[test]
-fn each_limit_ends_a_run_by_its_name() {
+fn each_limit_ends_the_run_with_its_error_code() {
     let used = r#","usage":{"input":60,"output":40}}"#;
     let spends = |more: &str| one_by_one(&look(4)).trim_end_matches('}').to_owned() + more + used;
     let rows: [(&str, String); 5] = [
@@ -33,8 +33,8 @@ fn each_limit_ends_a_run_by_its_name() {
     ];
     let mut table = String::new();
     for (limit, script) in rows {
-        let (code, words) = ended(&Place::scripted(&format!("[limits]\n{limit}\n{PRICES}"), &script));
-        table = format!("{table}{limit}: {code}: {words}\n");
+        let (code, message) = ended(&TestEnv::scripted(&format!("[limits]\n{limit}\n{PRICES}"), &script));
+        table = format!("{table}{limit}: {code}: {message}\n");
     }
     insta::assert_snapshot!(table, @r"
     modelCalls = 2: TOO_MANY_MODEL_CALLS: lango: limit of 2 model calls reached
@@ -46,61 +46,65 @@ fn each_limit_ends_a_run_by_its_name() {
 }
 
 #[test]
-fn calls_beyond_the_limit_are_answered_and_not_made() {
-    let place = Place::scripted(
+fn calls_beyond_the_limit_get_an_error_and_are_not_run() {
+    let env = TestEnv::scripted(
         "[limits]\ntoolCalls = 2\n[approval]\nexecute = \"allow\"\n",
         &at_once(&[exec("touch a"), exec("touch b"), exec("touch c")]),
     );
-    let said = run(&place).badly();
-    assert!(answers(&said).iter().all(|answer| answer["error"] == "not run: limit of 2 tool calls reached"));
-    assert!(!place.here().join("a").exists());
-    place.lango(&["run", "--session", "k", "hello"]).well();
+    let output = run(&env).failure();
+    assert!(
+        tool_results(&output)
+            .iter()
+            .all(|answer| answer["error"] == "not run: limit of 2 tool calls reached")
+    );
+    assert!(!env.workdir().join("a").exists());
+    env.lango(&["run", "--session", "k", "hello"]).success();
 }
 
 #[test]
-fn the_same_call_without_anything_new_ends_the_run_and_a_poll_does_not() {
+fn repeated_identical_results_end_the_run_and_polling_does_not() {
     let same = vec![exec("ls"); 12];
-    let place = Place::scripted("", &one_by_one(&same));
-    let (code, words) = ended(&place);
+    let env = TestEnv::scripted("", &one_by_one(&same));
+    let (code, message) = ended(&env);
     assert_eq!(code, "NOTHING_NEW");
-    assert_eq!(words, "lango: exec was called 5 times with the same arguments and the same result");
+    assert_eq!(message, "lango: exec was called 5 times with the same arguments and the same result");
 
     let polls = vec![exec("echo x >> log; wc -l < log"); 12];
-    let place = Place::scripted("[approval]\nexecute = \"allow\"\n", &one_by_one(&polls));
-    let said = run(&place).well();
-    assert_eq!(answers(&said).last().unwrap()["output"], "12\n");
+    let env = TestEnv::scripted("[approval]\nexecute = \"allow\"\n", &one_by_one(&polls));
+    let output = run(&env).success();
+    assert_eq!(tool_results(&output).last().unwrap()["output"], "12\n");
 }
 
 #[test]
-fn the_server_keeps_the_limits_of_the_configuration() {
-    let place = Place::scripted("[limits]\nmodelCalls = 2\n", &one_by_one(&look(4)));
-    let server = Served::start(&place);
-    let session = server.session("lango", "s");
-    let run = server.begin(&session, "go");
-    let ended = server.until(&run, |run| run["status"] == "failed");
+fn server_enforces_configured_limits() {
+    let env = TestEnv::scripted("[limits]\nmodelCalls = 2\n", &one_by_one(&look(4)));
+    let server = TestServer::start(&env);
+    let session = server.create_session("lango", "s");
+    let run = server.start_run(&session, "go");
+    let ended = server.wait_until(&run, |run| run["status"] == "failed");
     assert_eq!(ended["error"], "limit of 2 model calls reached");
 }
 
-/// A run of "go" from its start to its failure, by servers that are killed after so many events each; its log and its error.
+/// Runs "go" until it fails, with servers that are killed after `events` events each. Returns the log and the error.
 fn cut_after(events: Option<usize>, toml: &str, script: &str) -> (Vec<String>, String) {
-    let place = Place::scripted(&format!("{toml}\n{PRICES}"), script);
-    let mut server = Served::start(&place);
-    let session = server.session("lango", "s");
-    let run = server.begin(&session, "go");
+    let env = TestEnv::scripted(&format!("{toml}\n{PRICES}"), script);
+    let mut server = TestServer::start(&env);
+    let session = server.create_session("lango", "s");
+    let run = server.start_run(&session, "go");
     let mut last = None;
     while let Some(most) = events.filter(|_| server.get(&run)["status"] != "failed") {
-        let mut reader = server.listen(&format!("{run}/events"), last.as_deref());
-        last = std::iter::from_fn(|| reader.next()).take(most).last().and_then(|told| told.id).or(last);
+        let mut reader = server.read_events(&format!("{run}/events"), last.as_deref());
+        last = std::iter::from_fn(|| reader.next()).take(most).last().and_then(|event| event.id).or(last);
         server.kill();
-        server = Served::start(&place);
+        server = TestServer::start(&env);
     }
-    let ended = server.until(&run, |run| run["status"] == "failed");
-    let kept = lines(&server.get(&session)["events"]);
-    (kept, ended["error"].as_str().unwrap().to_owned())
+    let ended = server.wait_until(&run, |run| run["status"] == "failed");
+    let stored = lines(&server.get(&session)["events"]);
+    (stored, ended["error"].as_str().unwrap().to_owned())
 }
 
 #[test]
-fn a_run_that_is_cut_off_again_and_again_ends_where_it_would_have_ended() {
+fn limits_hold_across_repeated_server_kills() {
     let slowly = |calls: &[Value]| {
         let mut script: Value = serde_json::from_str(&one_by_one(calls)).unwrap();
         for rule in script["rules"].as_array_mut().unwrap() {
@@ -119,7 +123,7 @@ fn a_run_that_is_cut_off_again_and_again_ends_where_it_would_have_ended() {
         ("[limits]\ntokens = 500", &looks),
         ("[limits]\ncost = 0.0005", &looks),
         ("", &same),
-        // The run is longer than what a model is shown of it.
+        // The run exceeds the token budget.
         ("maxMessageTokenBudget = 1000", &long),
     ] {
         let whole = cut_after(None, toml, script);
@@ -131,34 +135,34 @@ fn a_run_that_is_cut_off_again_and_again_ends_where_it_would_have_ended() {
 }
 
 #[test]
-fn what_a_person_confirms_counts_once_and_for_the_same_run() {
-    let place = Place::scripted(
+fn confirmed_call_counts_once_towards_the_limit_of_its_run() {
+    let env = TestEnv::scripted(
         "[limits]\ntoolCalls = 2\n",
         &json!({"rules": [{"reply": [{"call": exec("echo x >> made")}]}]}).to_string(),
     );
-    let server = Served::start(&place);
-    let session = server.session("lango", "s");
-    server.say("lango", "s", "go").well();
+    let server = TestServer::start(&env);
+    let session = server.create_session("lango", "s");
+    server.send_message("lango", "s", "go").success();
     let mut answered = Vec::new();
     let status = loop {
         let events = server.get(&session)["events"].clone();
         let mut calls =
             events.as_array().unwrap().iter().map(|event| &event["content"]["parts"][0]["functionCall"]);
-        let asked = calls.rfind(|call| call["name"] == "adk_request_confirmation").unwrap()["id"].clone();
+        let question = calls.rfind(|call| call["name"] == "adk_request_confirmation").unwrap()["id"].clone();
         let part = json!({"functionResponse": {
-            "id": asked, "name": "adk_request_confirmation", "response": {"confirmed": true},
+            "id": question, "name": "adk_request_confirmation", "response": {"confirmed": true},
         }});
         let body = json!({
             "appName": "lango", "userId": "u", "sessionId": "s",
             "newMessage": {"role": "user", "parts": [part]},
         });
-        let answer = server.ask("POST", "/run", &body);
-        answered.push(asked);
+        let answer = server.request("POST", "/run", &body);
+        answered.push(question);
         if answer.status != 200 {
             break answer.body["detail"].as_str().unwrap().to_owned();
         }
     };
     assert!(status.contains("limit of 2 tool calls reached"), "{status}");
     assert_eq!(answered.len(), 2);
-    assert_eq!(std::fs::read_to_string(place.here().join("made")).unwrap(), "x\nx\n");
+    assert_eq!(std::fs::read_to_string(env.workdir().join("made")).unwrap(), "x\nx\n");
 }

@@ -1,4 +1,4 @@
-//! Tools through the binary: asked about, confined, written down before they run, limited.
+//! Tools through the binary: approval, confinement, the ledger, limits.
 
 mod answers;
 mod approval;
@@ -13,10 +13,10 @@ mod pages;
 mod progress;
 mod roots;
 
-use crate::common::{Place, Said};
+use crate::common::{CliOutput, TestEnv};
 use serde_json::{Map, Value, json};
 
-/// A script that answers "go" with these calls, one after the other, and then is done.
+/// A script that answers "go" with these calls in sequence, and then with a text.
 fn one_by_one(calls: &[Value]) -> String {
     let rule = |(turn, call): (usize, &Value)| json!({"when": {"first_word": "go", "turn": turn}, "reply": [{"call": call}]});
     let mut rules: Vec<Value> = calls.iter().enumerate().map(rule).collect();
@@ -25,7 +25,7 @@ fn one_by_one(calls: &[Value]) -> String {
     json!({"rules": rules}).to_string()
 }
 
-/// A script that answers "go" with all these calls at once.
+/// A script that answers "go" with all these calls in parallel.
 fn at_once(calls: &[Value]) -> String {
     let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
     json!({"rules": [
@@ -43,13 +43,13 @@ fn exec(command: &str) -> Value {
     call("exec", json!({"command": command}))
 }
 
-/// What the calls of a run were answered, in their order.
-fn answers(said: &Said) -> Vec<Value> {
-    answers_in(&said.json_lines())
+/// The results of the calls of a run, in order.
+fn tool_results(results: &CliOutput) -> Vec<Value> {
+    tool_results_in(&results.json_lines())
 }
 
-/// The same, of events.
-fn answers_in(events: &[Value]) -> Vec<Value> {
+/// The results of the calls in events, in order.
+fn tool_results_in(events: &[Value]) -> Vec<Value> {
     let parts = events.iter().flat_map(|event| match &event["content"]["parts"] {
         Value::Array(parts) => parts.clone(),
         _ => Vec::new(),
@@ -57,7 +57,7 @@ fn answers_in(events: &[Value]) -> Vec<Value> {
     parts.filter_map(|part| part.get("functionResponse").map(|answer| answer["response"].clone())).collect()
 }
 
-/// Runs the script once, with nobody there to be asked.
-fn run(place: &Place) -> Said {
-    place.lango(&["run", "--json", "--session", "k", "go"])
+/// Runs the script once, unattended.
+fn run(env: &TestEnv) -> CliOutput {
+    env.lango(&["run", "--json", "--session", "k", "go"])
 }

@@ -1,7 +1,7 @@
-//! Commands do not outlive the program: not even `kill -9` leaves them behind.
+//! Commands end with the program, even after `kill -9`.
 
 use super::{call, exec};
-use crate::{common::Place, serve::client::Served};
+use crate::{common::TestEnv, serve::client::TestServer};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -9,9 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Far beyond what a signal takes.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// A child of the shell, that a signal to the shell alone would leave behind.
+/// Timeout, far longer than the delivery of a signal.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Starts a child of the shell, which would survive a signal to the shell alone.
 const CHILD: &str = "sleep 1000 & echo $! > NAME.new; mv NAME.new NAME; wait";
 
 fn is_alive(pid: Pid) -> bool {
@@ -19,19 +19,19 @@ fn is_alive(pid: Pid) -> bool {
     test_kill_process(pid).is_ok() && !stat.contains(") Z ")
 }
 
-fn pid_in(place: &Place, name: &str) -> Pid {
+fn pid_in(env: &TestEnv, name: &str) -> Pid {
     let began = Instant::now();
     loop {
-        if let Ok(text) = fs::read_to_string(place.here().join(name)) {
+        if let Ok(text) = fs::read_to_string(env.workdir().join(name)) {
             return Pid::from_raw(text.trim().parse().unwrap()).unwrap();
         }
-        assert!(began.elapsed() < PATIENCE, "{name} did not start");
+        assert!(began.elapsed() < TIMEOUT, "{name} did not start");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn a_program_that_is_killed_takes_its_commands_jobs_and_tools_along() {
+fn killed_server_leaves_no_commands_jobs_or_tools_running() {
     let toml = r#"user = "u"
 [approval]
 execute = "allow"
@@ -43,11 +43,11 @@ command = ["sh", "-c", "sleep 1000 & echo $! > own.new; mv own.new own; wait"]
     let calls = [exec(&CHILD.replace("NAME", "waited")), job, call("own", json!({}))];
     let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
     let script = json!({"rules": [{"when": {"first_word": "go", "turn": 0}, "reply": calls}]});
-    let place = Place::scripted(toml, &script.to_string());
-    let server = Served::start(&place);
-    let session = server.session("lango", "s");
-    server.begin(&session, "go");
-    let started = ["waited", "job", "own"].map(|name| (name, pid_in(&place, name)));
+    let env = TestEnv::scripted(toml, &script.to_string());
+    let server = TestServer::start(&env);
+    let session = server.create_session("lango", "s");
+    server.start_run(&session, "go");
+    let started = ["waited", "job", "own"].map(|name| (name, pid_in(&env, name)));
     for (name, pid) in started {
         assert!(is_alive(pid), "{name}");
     }
@@ -55,7 +55,7 @@ command = ["sh", "-c", "sleep 1000 & echo $! > own.new; mv own.new own; wait"]
     let began = Instant::now();
     for (name, pid) in started {
         while is_alive(pid) {
-            assert!(began.elapsed() < PATIENCE, "{name} outlives the program");
+            assert!(began.elapsed() < TIMEOUT, "{name} outlives the program");
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,7 +1,7 @@
-//! Outputs: kept whole, shown in part, without secrets, at a price that does not grow with them.
+//! Outputs of commands: stored whole, shown in part, masked, and handled in bounded memory.
 
-use super::{answers, exec, one_by_one, run};
-use crate::common::Place;
+use super::{exec, one_by_one, run, tool_results};
+use crate::common::TestEnv;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -24,7 +24,7 @@ fn files(dir: &Path, found: &mut Vec<Vec<u8>>) {
 }
 
 #[test]
-fn a_secret_of_the_configuration_is_in_nothing_that_a_tool_leaves_behind() {
+fn configured_secrets_are_masked_in_results_and_files() {
     let toml = format!(
         "[providers.team]\napi = \"chat\"\nbase_url = \"http://127.0.0.1:1\"\nkey = \"{SECRET}\"\n[telemetry]\nendpoint = \"http://127.0.0.1:1\"\nheaders = {{ X-Key = \"{HEADER}\" }}\n[approval]\nexecute = \"allow\"\nwrite = \"allow\"\n"
     );
@@ -34,27 +34,38 @@ fn a_secret_of_the_configuration_is_in_nothing_that_a_tool_leaves_behind() {
         json!({"name": "search_files", "args": {"pattern": "canary"}}),
         exec("for i in $(seq 3000); do cat lango.toml; done"),
         exec("cat lango.toml >&2; exit 3"),
+        exec("base64 -w0 lango.toml"),
+        exec("od -An -v -tx1 lango.toml | tr -d ' \\n'"),
     ];
-    let place = Place::scripted(&toml, &one_by_one(&calls));
-    let said = run(&place).well();
-    assert!([SECRET, HEADER].iter().all(|secret| !said.out.contains(secret) && !said.err.contains(secret)));
-    assert!(answers(&said).iter().all(|answer| answer.to_string().contains("[masked]")), "{said:?}");
+    let env = TestEnv::scripted(&toml, &one_by_one(&calls));
+    let output = run(&env).success();
+    assert!(
+        [SECRET, HEADER].iter().all(|secret| !output.out.contains(secret) && !output.err.contains(secret))
+    );
+    assert!(tool_results(&output).iter().all(|answer| answer.to_string().contains("[masked]")), "{output:?}");
     let mut left = Vec::new();
-    files(&place.home(), &mut left);
+    files(&env.home(), &mut left);
     assert!(left.len() > 1);
+    let encoded = [
+        "c2stY2FuYXJ5LTAxMjM0NTY3ODk",
+        "NrLWNhbmFyeS0wMTIzNDU2Nzg5",
+        "zay1jYW5hcnktMDEyMzQ1Njc4",
+        "736b2d63616e617279",
+    ];
+    assert!(encoded.iter().all(|form| !output.out.contains(form)), "{output:?}");
     let holds =
         |file: &[u8], secret: &str| file.windows(secret.len()).any(|bytes| bytes == secret.as_bytes());
     assert!(left.iter().all(|file| !holds(file, SECRET) && !holds(file, HEADER)));
 }
 
-/// The most memory that a run had, when its model waits after the last call.
+/// The peak memory of a run, measured while its model waits after the last call, and the result of the call.
 fn peak_kb(command: &str) -> (u64, Value) {
     let script = json!({"rules": [
         {"when": {"first_word": "go", "turn": 0}, "reply": [{"call": exec(command)}]},
         {"when": {"first_word": "go", "turn": 1}, "reply": [{"text": "done"}, "hang"]},
     ]});
-    let place = Place::scripted("[approval]\nexecute = \"allow\"\n", &script.to_string());
-    let mut running = place.command(["run", "--json", "--session", "k", "go"]);
+    let env = TestEnv::scripted("[approval]\nexecute = \"allow\"\n", &script.to_string());
+    let mut running = env.command(["run", "--json", "--session", "k", "go"]);
     let mut child = running.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
@@ -68,7 +79,7 @@ fn peak_kb(command: &str) -> (u64, Value) {
 }
 
 #[test]
-fn a_hundred_megabytes_of_output_cost_less_than_twenty_of_memory() {
+fn hundred_megabytes_of_output_use_less_than_twenty_of_memory() {
     let (idle, _) = peak_kb("true");
     let (peak, answer) = peak_kb("yes 0123456789012345678901234567890 | head -c 100000000");
     assert_eq!(answer["bytes"], 100_000_000);

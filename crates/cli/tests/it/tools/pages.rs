@@ -1,7 +1,7 @@
-//! What a page can do to those who fetch it: each is refused, or comes as data that can do nothing.
+//! Hostile pages: each attack is refused, or its content is sanitized.
 
-use super::{answers, call, one_by_one, run};
-use crate::common::Place;
+use super::{call, one_by_one, run, tool_results};
+use crate::common::TestEnv;
 use serde_json::{Value, json};
 use std::{
     io::{Read, Write},
@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-/// A server on this machine; each path has its answer. It ends with the test's process.
+/// An HTTP server on loopback that answers each path with `answer`. It ends with the test's process.
 fn serve(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -23,7 +23,7 @@ fn serve(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr
                 let mut request = [0; 4096];
                 let length = stream.read(&mut request).unwrap_or_default();
                 let request = String::from_utf8_lossy(&request[..length]).into_owned();
-                // The client may have enough before it has all.
+                // The client may close the connection early.
                 let _ = stream.write_all(&answer(request.split(' ').nth(1).unwrap_or_default()));
             });
         }
@@ -37,22 +37,22 @@ fn page(headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// What an agent is answered that may fetch from this server, and from nothing else of this machine.
-fn fetched(server: SocketAddr, urls: &[String]) -> (Place, Vec<Value>) {
+/// The results of `fetch` for an agent that may access this server and no other local address.
+fn fetched(server: SocketAddr, urls: &[String]) -> (TestEnv, Vec<Value>) {
     let toml = format!("[tools]\nfetchLocal = [\"{server}\"]\n[approval]\nnetwork = \"allow\"\n");
-    // After the first page all is tainted and would ask: each has a conversation of its own.
-    let place = Place::scripted(&toml, "");
+    // A fetched page taints its session, so each URL is fetched in its own session.
+    let env = TestEnv::scripted(&toml, "");
     let answers = urls.iter().map(|url| {
-        place.file("script.yaml", one_by_one(&[call("fetch", json!({"url": url}))]));
-        let said = place.lango(&["run", "--json", "--session", url, "go"]).well();
-        answers(&said)[0].clone()
+        env.file("script.yaml", one_by_one(&[call("fetch", json!({"url": url}))]));
+        let output = env.lango(&["run", "--json", "--session", url, "go"]).success();
+        tool_results(&output)[0].clone()
     });
     let answers = answers.collect();
-    (place, answers)
+    (env, answers)
 }
 
 #[test]
-fn no_redirect_leads_to_an_address_that_could_not_be_asked_for() {
+fn redirects_to_forbidden_addresses_are_refused() {
     let other = serve(|_| page("", b"SECRET"));
     let targets = [
         format!("http://{other}/"),
@@ -76,10 +76,10 @@ fn no_redirect_leads_to_an_address_that_could_not_be_asked_for() {
             .into_bytes()
     });
     let urls: Vec<String> = (0..targets.len()).map(|at| format!("http://{server}/to/{at}")).collect();
-    let (_place, said) = fetched(server, &urls);
-    let rows = targets.iter().zip(&said).map(|(to, answer)| {
-        let told = answer["error"].as_str().unwrap_or_else(|| panic!("{to} was fetched: {answer}"));
-        format!("{to}\n    {told}")
+    let (_env, results) = fetched(server, &urls);
+    let rows = targets.iter().zip(&results).map(|(to, answer)| {
+        let error = answer["error"].as_str().unwrap_or_else(|| panic!("{to} was fetched: {answer}"));
+        format!("{to}\n    {error}")
             .replace(&other.to_string(), "OTHER")
             .replace(&server.to_string(), "SERVER")
     });
@@ -87,7 +87,7 @@ fn no_redirect_leads_to_an_address_that_could_not_be_asked_for() {
 }
 
 #[test]
-fn what_is_allowed_is_one_address_and_no_other_form_of_it() {
+fn fetch_local_allows_exactly_one_address() {
     let server = serve(|_| page("", b"hello"));
     let port = server.port();
     let urls = [
@@ -98,21 +98,21 @@ fn what_is_allowed_is_one_address_and_no_other_form_of_it() {
         format!("http://[::ffff:127.0.0.1]:{port}/"),
         "http://127.0.0.1:1/".to_owned(),
     ];
-    let (_place, said) = fetched(server, &urls);
-    assert_eq!(said[0]["output"], "hello", "{}", said[0]);
-    for (url, answer) in urls.iter().zip(&said).skip(1) {
+    let (_env, results) = fetched(server, &urls);
+    assert_eq!(results[0]["output"], "hello", "{}", results[0]);
+    for (url, answer) in urls.iter().zip(&results).skip(1) {
         assert!(answer["error"].as_str().unwrap().contains("is not fetched"), "{url}: {answer}");
     }
 }
 
-/// A hundred megabytes of nothing, packed into a hundred kilobytes.
+/// A hundred megabytes of zeros, compressed to a hundred kilobytes.
 fn bomb() -> Vec<u8> {
     let pack = "head -c 104857600 /dev/zero | gzip -9";
     Command::new("sh").args(["-c", pack]).stdin(Stdio::null()).output().unwrap().stdout
 }
 
 #[test]
-fn a_bomb_does_not_go_off_an_endless_page_ends_and_escapes_are_letters() {
+fn compression_bombs_endless_pages_and_escapes_are_contained() {
     let bomb = bomb();
     assert!(bomb.len() > 50_000 && bomb.len() < 1_000_000);
     let server = serve(move |path| match path {
@@ -124,24 +124,27 @@ fn a_bomb_does_not_go_off_an_endless_page_ends_and_escapes_are_letters() {
         }
     });
     let urls = ["/bomb", "/bare", "/endless", "/escapes"].map(|path| format!("http://{server}{path}"));
-    let (place, said) = fetched(server, &urls);
-    assert_eq!(said[0]["binary"], "data compressed as gzip, which was not requested and is not decompressed");
-    assert!(said[1]["binary"].is_string(), "{}", said[1]);
-    assert_eq!(said[2]["cut"], "only the first 5242880 bytes were read");
-    let escapes = said[3]["output"].as_str().unwrap();
+    let (env, results) = fetched(server, &urls);
+    assert_eq!(
+        results[0]["binary"],
+        "data compressed as gzip, which was not requested and is not decompressed"
+    );
+    assert!(results[1]["binary"].is_string(), "{}", results[1]);
+    assert_eq!(results[2]["cut"], "only the first 5242880 bytes were read");
+    let escapes = results[3]["output"].as_str().unwrap();
     assert!(escapes.ends_with(" end\n") && !escapes.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{escapes:?}");
-    // Neither does the terminal get them, whichever way they are shown.
-    place.file("script.yaml", one_by_one(&[call("fetch", json!({"url": urls[3]}))]));
-    let shown = place.lango(&["run", "--session", "plain", "go"]).well();
-    let again = place.lango(&["sessions", "show", "plain"]).well();
+    // No output on the terminal contains them either.
+    env.file("script.yaml", one_by_one(&[call("fetch", json!({"url": urls[3]}))]));
+    let shown = env.lango(&["run", "--session", "plain", "go"]).success();
+    let again = env.lango(&["sessions", "show", "plain"]).success();
     for text in [shown.out, shown.err, again.out] {
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{text:?}");
     }
 }
 
 #[test]
-fn an_address_that_is_none_is_told_in_the_configuration() {
-    let place = Place::scripted("[tools]\nfetchLocal = [\"localhost:80\"]\n", &one_by_one(&[]));
-    let said = run(&place).badly();
-    assert!(said.err.contains("lango.toml:3:"), "{said:?}");
+fn invalid_fetch_local_address_is_rejected() {
+    let env = TestEnv::scripted("[tools]\nfetchLocal = [\"localhost:80\"]\n", &one_by_one(&[]));
+    let output = run(&env).failure();
+    assert!(output.err.contains("lango.toml:3:"), "{output:?}");
 }

@@ -1,16 +1,16 @@
-//! What a call says while it runs: seen at once, masked, harmless, and stored nowhere.
+//! Progress of a running call: shown at once, masked, sanitized, and not stored.
 
 use super::{exec, one_by_one};
 use crate::{
-    common::{Place, Terminal},
-    serve::client::{Served, message},
+    common::{Terminal, TestEnv},
+    serve::client::{TestServer, message},
 };
 use serde_json::{Value, json};
 
 const SECRET: &str = "sk-canary-0123456789";
 
-/// A command that speaks, tries to clear the screen, tells a secret in two pieces, and ends when the test says so.
-fn place() -> Place {
+/// A command that prints, tries to clear the screen, prints a secret in two pieces, and ends when the test creates a file.
+fn test_env() -> TestEnv {
     let toml = format!(
         "[providers.team]\napi = \"chat\"\nbase_url = \"http://127.0.0.1:1\"\nkey = \"{SECRET}\"\n[approval]\nexecute = \"allow\"\n"
     );
@@ -22,58 +22,58 @@ fn place() -> Place {
         until("two"),
         "head -c 20000 /dev/zero | tr '\\0' x".to_owned(),
     ];
-    Place::scripted(&toml, &one_by_one(&[exec(&command.join("; "))]))
+    TestEnv::scripted(&toml, &one_by_one(&[exec(&command.join("; "))]))
 }
 
-fn watch(place: &Place, mut terminal: Terminal) -> Terminal {
-    terminal.sees("… exec first word");
-    place.file("one", "");
-    terminal.sees("… exec key: [masked], second");
-    place.file("two", "");
-    terminal.sees("← exec");
+fn watch(env: &TestEnv, mut terminal: Terminal) -> Terminal {
+    terminal.wait_for("… exec first word");
+    env.file("one", "");
+    terminal.wait_for("… exec key: [masked], second");
+    env.file("two", "");
+    terminal.wait_for("← exec");
     terminal
 }
 
-/// Whether the stored session says this.
-fn stored(place: &Place, text: &str) -> bool {
-    place.lango(&["sessions", "show", "k", "--json"]).well().out.contains(text)
+/// Whether the stored session contains `text`.
+fn stored(env: &TestEnv, text: &str) -> bool {
+    env.lango(&["sessions", "show", "k", "--json"]).success().out.contains(text)
 }
 
 #[test]
-fn a_conversation_shows_what_a_command_says_while_it_runs_and_stores_none_of_it() {
-    let place = place();
-    let mut terminal = Terminal::open(&place, &["chat", "--session", "k"]);
-    terminal.says("go");
-    let mut terminal = watch(&place, terminal);
-    terminal.sees("done");
-    let screen = terminal.leaves();
+fn chat_shows_command_progress_and_does_not_store_it() {
+    let env = test_env();
+    let mut terminal = Terminal::open(&env, &["chat", "--session", "k"]);
+    terminal.type_line("go");
+    let mut terminal = watch(&env, terminal);
+    terminal.wait_for("done");
+    let screen = terminal.quit();
     assert!(!screen.contains("\u{1b}[2J") && !screen.contains(SECRET), "{screen:?}");
-    assert!(stored(&place, "first word") && !stored(&place, "lango:progress"));
+    assert!(stored(&env, "first word") && !stored(&env, "lango:progress"));
 }
 
 #[test]
-fn a_single_message_shows_it_too() {
-    let place = place();
-    let terminal = watch(&place, Terminal::open(&place, &["run", "--session", "k", "go"]));
-    let (code, screen) = terminal.ends();
+fn run_on_a_terminal_shows_command_progress() {
+    let env = test_env();
+    let terminal = watch(&env, Terminal::open(&env, &["run", "--session", "k", "go"]));
+    let (code, screen) = terminal.wait_exit();
     assert_eq!(code, Some(0), "{screen}");
-    assert!(!screen.contains(SECRET) && !stored(&place, "lango:progress"));
+    assert!(!screen.contains(SECRET) && !stored(&env, "lango:progress"));
 }
 
 #[test]
-fn in_a_pipe_nobody_watches() {
-    let place = place();
-    place.file("one", "");
-    place.file("two", "");
-    let said = place.lango(&["run", "go"]).well();
-    assert!(!said.err.contains("… exec") && said.err.contains("← exec"), "{}", said.err);
+fn pipe_gets_no_command_progress() {
+    let env = test_env();
+    env.file("one", "");
+    env.file("two", "");
+    let output = env.lango(&["run", "go"]).success();
+    assert!(!output.err.contains("… exec") && output.err.contains("← exec"), "{}", output.err);
 }
 
 #[test]
-fn on_the_wire_it_is_a_partial_event_for_those_who_stream() {
-    let place = place();
-    let server = Served::start(&place);
-    let session = server.session("lango", "s");
+fn progress_is_streamed_as_partial_events() {
+    let env = test_env();
+    let server = TestServer::start(&env);
+    let session = server.create_session("lango", "s");
     let mut body = message("lango", "s", "go");
     body["streaming"] = json!(true);
     let mut events = server.stream(&body);
@@ -84,18 +84,18 @@ fn on_the_wire_it_is_a_partial_event_for_those_who_stream() {
         }
     };
     let first = next();
-    let told = &first["customMetadata"]["lango:progress"];
+    let progress = &first["customMetadata"]["lango:progress"];
     assert_eq!(
-        (&first["partial"], &told["tool"], &told["text"]),
+        (&first["partial"], &progress["tool"], &progress["text"]),
         (&json!(true), &json!("exec"), &json!("first word\n"))
     );
-    assert!(first["content"].is_null() && told["call_id"].is_string());
-    place.file("one", "");
+    assert!(first["content"].is_null() && progress["call_id"].is_string());
+    env.file("one", "");
     while next()["customMetadata"]["lango:progress"]["text"] != "first word\nkey: [masked], second\n" {}
-    place.file("two", "");
-    let rest: Vec<Value> = events.all().into_iter().map(|told| told.data).collect();
+    env.file("two", "");
+    let rest: Vec<Value> = events.all().into_iter().map(|event| event.data).collect();
     let long = rest.iter().filter_map(|event| event["customMetadata"]["lango:progress"]["text"].as_str());
     assert!(long.into_iter().all(|text| text.len() <= 400));
-    let kept = server.get(&session).to_string();
-    assert!(kept.contains("first word") && !kept.contains("lango:progress"));
+    let session_json = server.get(&session).to_string();
+    assert!(session_json.contains("first word") && !session_json.contains("lango:progress"));
 }

@@ -1,8 +1,11 @@
-//! The public keys of an issuer, from a JWKS. Each key has one algorithm, which the header of a token cannot change.
+//! The public keys of an issuer, from a JWKS. The type, the curve and the `alg` of a key decide which algorithms it verifies; the header
+//! of a token cannot add one.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PSS_2048_8192_SHA256, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
+    VerificationAlgorithm,
 };
 use serde::Deserialize;
 
@@ -10,7 +13,9 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
+    Ps256,
     Es256,
+    Es384,
     EdDsa,
 }
 
@@ -18,7 +23,9 @@ impl Algorithm {
     pub(super) fn from_name(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
+            "PS256" => Some(Self::Ps256),
             "ES256" => Some(Self::Es256),
+            "ES384" => Some(Self::Es384),
             "EdDSA" | "Ed25519" => Some(Self::EdDsa),
             _ => None,
         }
@@ -31,6 +38,8 @@ pub(super) struct JwkSet(Vec<Jwk>);
 #[derive(Debug)]
 pub(super) struct Jwk {
     id: Option<String>,
+    /// The member `alg`. Without it, the key verifies every algorithm of its type.
+    algorithm: Option<Algorithm>,
     public: PublicKey,
 }
 
@@ -38,6 +47,7 @@ pub(super) struct Jwk {
 enum PublicKey {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
+    P384(Vec<u8>),
     Ed25519(Vec<u8>),
 }
 
@@ -52,6 +62,7 @@ struct RawJwk {
     kty: String,
     kid: Option<String>,
     r#use: Option<String>,
+    key_ops: Option<Vec<String>>,
     alg: Option<String>,
     crv: Option<String>,
     n: Option<String>,
@@ -71,35 +82,45 @@ impl JwkSet {
         self.0.is_empty()
     }
 
-    /// The key with an id and an algorithm. A token without a key id matches only if the set has a single key.
+    /// The only key that has the id and fits the algorithm. Without an id in the token or in all keys of the set, the algorithm decides.
+    /// `None` if no key fits, or more than one.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Jwk> {
-        let candidate = match id {
-            Some(_) => self.0.iter().find(|key| key.id.as_deref() == id),
-            None if self.0.len() == 1 => self.0.first(),
-            None => None,
-        };
-        candidate.filter(|key| key.algorithm() == algorithm)
+        let has_ids = self.0.iter().any(|key| key.id.is_some());
+        let is_candidate =
+            |key: &&Jwk| (id.is_none() || !has_ids || key.id.as_deref() == id) && key.fits(algorithm);
+        let mut candidates = self.0.iter().filter(is_candidate);
+        candidates.next().filter(|_| candidates.next().is_none())
     }
 }
 
 impl Jwk {
-    fn algorithm(&self) -> Algorithm {
-        match self.public {
-            PublicKey::Rsa { .. } => Algorithm::Rs256,
-            PublicKey::P256(_) => Algorithm::Es256,
-            PublicKey::Ed25519(_) => Algorithm::EdDsa,
-        }
+    fn fits(&self, algorithm: Algorithm) -> bool {
+        let fits_type = match self.public {
+            PublicKey::Rsa { .. } => matches!(algorithm, Algorithm::Rs256 | Algorithm::Ps256),
+            PublicKey::P256(_) => algorithm == Algorithm::Es256,
+            PublicKey::P384(_) => algorithm == Algorithm::Es384,
+            PublicKey::Ed25519(_) => algorithm == Algorithm::EdDsa,
+        };
+        fits_type && self.algorithm.is_none_or(|only| only == algorithm)
     }
 
-    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        let verified = match &self.public {
-            PublicKey::Rsa { n, e } => {
-                RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
-            }
-            PublicKey::P256(point) => {
-                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
-            }
-            PublicKey::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
+    /// Verifies a signature. An algorithm that does not fit the key verifies nothing.
+    pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        if !self.fits(algorithm) {
+            return false;
+        }
+        let rsa = |parameters: &RsaParameters, n: &[u8], e: &[u8]| {
+            RsaPublicKeyComponents { n, e }.verify(parameters, message, signature)
+        };
+        let curve = |parameters: &'static dyn VerificationAlgorithm, key: &[u8]| {
+            UnparsedPublicKey::new(parameters, key).verify(message, signature)
+        };
+        let verified = match (&self.public, algorithm) {
+            (PublicKey::Rsa { n, e }, Algorithm::Ps256) => rsa(&RSA_PSS_2048_8192_SHA256, n, e),
+            (PublicKey::Rsa { n, e }, _) => rsa(&RSA_PKCS1_2048_8192_SHA256, n, e),
+            (PublicKey::P256(point), _) => curve(&ECDSA_P256_SHA256_FIXED, point),
+            (PublicKey::P384(point), _) => curve(&ECDSA_P384_SHA384_FIXED, point),
+            (PublicKey::Ed25519(key), _) => curve(&ED25519, key),
         };
         verified.is_ok()
     }
@@ -110,13 +131,25 @@ impl RawJwk {
         let decode = |text: &Option<String>| BASE64.decode(text.as_deref()?).ok();
         let public = match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", _) => PublicKey::Rsa { n: decode(&self.n)?, e: decode(&self.e)? },
-            ("EC", Some("P-256")) => PublicKey::P256([vec![4], decode(&self.x)?, decode(&self.y)?].concat()),
+            ("EC", Some("P-256")) => PublicKey::P256(point(&decode(&self.x)?, &decode(&self.y)?, 32)?),
+            ("EC", Some("P-384")) => PublicKey::P384(point(&decode(&self.x)?, &decode(&self.y)?, 48)?),
             ("OKP", Some("Ed25519")) => PublicKey::Ed25519(decode(&self.x)?),
             _ => return None,
         };
-        let key = Jwk { id: self.kid, public };
-        let is_for_signatures = self.r#use.is_none_or(|purpose| purpose == "sig");
-        let has_algorithm = self.alg.is_none_or(|name| Algorithm::from_name(&name) == Some(key.algorithm()));
-        (is_for_signatures && has_algorithm).then_some(key)
+        let is_for_signatures = self.r#use.is_none_or(|purpose| purpose == "sig")
+            && self.key_ops.is_none_or(|operations| operations.iter().any(|operation| operation == "verify"));
+        // An algorithm that is not supported is not the same as none.
+        let algorithm = match self.alg {
+            Some(name) => Some(Algorithm::from_name(&name)?),
+            None => None,
+        };
+        let key = Jwk { id: self.kid, algorithm, public };
+        let fits_itself = algorithm.is_none_or(|algorithm| key.fits(algorithm));
+        (is_for_signatures && fits_itself).then_some(key)
     }
+}
+
+/// The uncompressed encoding of a point whose coordinates have `length` bytes each.
+fn point(x: &[u8], y: &[u8], length: usize) -> Option<Vec<u8>> {
+    (x.len() == length && y.len() == length).then(|| [&[4], x, y].concat())
 }

@@ -1,20 +1,29 @@
 //! Loads the keys of an issuer. A file is reloaded when it changes; a URL is fetched on demand, at a limited rate.
+//!
+//! **Invariant.** At most one fetch is in progress, and at most one starts per [`REFETCH_INTERVAL`]. Only tokens whose key is not cached wait for it.
 
 use super::{super::private_file::FileRevision, JwkSet};
+use lock::LockExt;
 use reqwest::{Client, Url, redirect::Policy};
 use std::{
     fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 
-/// How long fetched keys are cached.
+/// How long fetched keys are used before they are fetched again in the background.
 const CACHE_TIME: Duration = Duration::from_mins(10);
-/// Minimum time between two fetches for an unknown key: clients can invent key ids.
+/// How long fetched keys are used without waiting for new ones. Older keys, of a server that was idle, may have been revoked.
+const MAX_STALENESS: Duration = Duration::from_mins(20);
+/// Minimum time between the starts of two fetches: clients can invent key ids.
 const REFETCH_INTERVAL: Duration = Duration::from_secs(30);
+/// The deadline of a fetch, and of the tokens that wait for it.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum size of a JWKS in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -32,73 +41,124 @@ pub enum JwksError {
 }
 
 #[derive(Debug)]
-pub(super) struct JwksSource {
-    location: JwksLocation,
-    /// Held during a fetch, so that concurrent requests share it.
-    cache: Mutex<CachedJwks>,
+pub(super) enum JwksSource {
+    File { path: PathBuf, cache: Mutex<FileKeys> },
+    Url(Arc<RemoteJwks>),
+}
+
+/// The keys of a file.
+#[derive(Debug, Default)]
+pub(super) struct FileKeys {
+    keys: Arc<JwkSet>,
+    revision: Option<FileRevision>,
 }
 
 #[derive(Debug)]
-enum JwksLocation {
-    File(PathBuf),
-    Url { url: Url, client: Client },
+pub(super) struct RemoteJwks {
+    url: Url,
+    client: Client,
+    /// Never held across an await.
+    cache: Mutex<FetchedKeys>,
 }
 
 #[derive(Debug, Default)]
-struct CachedJwks {
+struct FetchedKeys {
     keys: Arc<JwkSet>,
-    /// Of a file.
-    revision: Option<FileRevision>,
-    /// The time of the last fetch.
-    fetched: Option<Instant>,
+    /// When the last fetch started, and how to wait for its end.
+    last_fetch: Option<(Instant, FetchEnd)>,
 }
+
+/// Closed when a fetch has ended, in whatever way.
+type FetchEnd = watch::Receiver<()>;
 
 impl JwksSource {
     pub(super) fn open(jwks: &str) -> Result<Self, JwksError> {
-        let location = match Url::parse(jwks) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") => url_location(url)?,
-            Ok(_) | Err(_) => JwksLocation::File(PathBuf::from(jwks)),
-        };
-        let mut cache = CachedJwks::default();
-        if let JwksLocation::File(path) = &location {
-            cache.reload(path)?;
+        match Url::parse(jwks) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") => {
+                let client = jwks_client(&url)?;
+                Ok(Self::Url(Arc::new(RemoteJwks { url, client, cache: Mutex::default() })))
+            }
+            Ok(_) | Err(_) => {
+                let path = PathBuf::from(jwks);
+                let mut cache = FileKeys::default();
+                cache.reload(&path)?;
+                Ok(Self::File { path, cache: Mutex::new(cache) })
+            }
         }
-        Ok(Self { location, cache: Mutex::new(cache) })
     }
 
-    /// The cached keys, reloaded if they are outdated.
+    /// The cached keys. Waits only if there are none, or if they are too old.
     pub(super) async fn keys(&self) -> Arc<JwkSet> {
-        self.keys_within(CACHE_TIME).await
-    }
-
-    /// The keys after a token named an unknown one.
-    pub(super) async fn refreshed_keys(&self) -> Arc<JwkSet> {
-        self.keys_within(REFETCH_INTERVAL).await
-    }
-
-    /// Keys that are at most `age` old, unless they cannot be loaded.
-    async fn keys_within(&self, age: Duration) -> Arc<JwkSet> {
-        let mut cache = self.cache.lock().await;
-        match &self.location {
-            // A file that becomes invalid leaves the cached keys in use.
-            JwksLocation::File(path) => {
-                let _ = cache.reload(path);
-            }
-            JwksLocation::Url { url, client } => {
-                let max_age = if cache.keys.is_empty() { REFETCH_INTERVAL.min(age) } else { age };
-                if cache.fetched.is_none_or(|fetched| fetched.elapsed() >= max_age) {
-                    cache.fetched = Some(Instant::now());
-                    if let Some(keys) = fetch(client, url).await {
-                        cache.keys = Arc::new(keys);
-                    }
-                }
-            }
+        match self {
+            Self::File { path, cache } => cache.locked().current(path),
+            Self::Url(remote) => remote.keys().await,
         }
-        Arc::clone(&cache.keys)
+    }
+
+    /// The keys after a token named an unknown one: those of the fetch in progress, or of a new one unless the last is too recent.
+    pub(super) async fn refreshed_keys(&self) -> Arc<JwkSet> {
+        match self {
+            Self::File { path, cache } => cache.locked().current(path),
+            Self::Url(remote) => remote.keys_after(remote.fetch_if_older_than(REFETCH_INTERVAL)).await,
+        }
     }
 }
 
-impl CachedJwks {
+impl RemoteJwks {
+    async fn keys(self: &Arc<Self>) -> Arc<JwkSet> {
+        let (is_empty, age) = {
+            let cache = self.cache.locked();
+            (cache.keys.is_empty(), cache.last_fetch.as_ref().map(|(started, _)| started.elapsed()))
+        };
+        let end = self.fetch_if_older_than(if is_empty { REFETCH_INTERVAL } else { CACHE_TIME });
+        if is_empty || age.is_none_or(|age| age >= MAX_STALENESS) {
+            return self.keys_after(end).await;
+        }
+        Arc::clone(&self.cache.locked().keys)
+    }
+
+    /// Starts a fetch unless one is in progress or the last one started less than `age` ago. Returns the fetch in progress.
+    fn fetch_if_older_than(self: &Arc<Self>, age: Duration) -> Option<FetchEnd> {
+        let mut cache = self.cache.locked();
+        if let Some((started, end)) = &cache.last_fetch {
+            // The channel is closed when the fetch has ended.
+            if end.has_changed().is_ok() {
+                return Some(end.clone());
+            }
+            if started.elapsed() < age {
+                return None;
+            }
+        }
+        let (ended, end) = watch::channel(());
+        cache.last_fetch = Some((Instant::now(), end.clone()));
+        drop(cache);
+        // A task of its own: the client that caused the fetch may disconnect.
+        let remote = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Some(keys) = fetch(&remote.client, &remote.url).await {
+                remote.cache.locked().keys = Arc::new(keys);
+            }
+            drop(ended);
+        });
+        Some(end)
+    }
+
+    /// The keys at the end of a fetch, or at the deadline.
+    async fn keys_after(&self, end: Option<FetchEnd>) -> Arc<JwkSet> {
+        if let Some(mut end) = end {
+            let _ = timeout(FETCH_TIMEOUT, end.changed()).await;
+        }
+        Arc::clone(&self.cache.locked().keys)
+    }
+}
+
+impl FileKeys {
+    /// The keys of the file. A file that becomes invalid leaves the cached keys in use.
+    fn current(&mut self, path: &Path) -> Arc<JwkSet> {
+        let _ = self.reload(path);
+        Arc::clone(&self.keys)
+    }
+
     fn reload(&mut self, path: &Path) -> Result<(), JwksError> {
         let file_error = |source| JwksError::File { path: path.to_path_buf(), source };
         let revision = super::super::private_file::revision(path).map_err(file_error)?;
@@ -108,14 +168,14 @@ impl CachedJwks {
                 path: path.to_path_buf(),
                 message: error.to_string(),
             })?;
-            *self = Self { keys: Arc::new(keys), revision, fetched: None };
+            *self = Self { keys: Arc::new(keys), revision };
         }
         Ok(())
     }
 }
 
-fn url_location(url: Url) -> Result<JwksLocation, JwksError> {
-    let is_local = is_loopback(&url);
+fn jwks_client(url: &Url) -> Result<Client, JwksError> {
+    let is_local = is_loopback(url);
     if url.scheme() == "http" && !is_local {
         return Err(JwksError::Insecure(url.to_string()));
     }
@@ -124,8 +184,7 @@ fn url_location(url: Url) -> Result<JwksLocation, JwksError> {
     let builder = if is_local { builder.no_proxy() } else { builder };
     // Over http no certificate is checked, so none are loaded.
     let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
-    let client = builder.build().map_err(|source| JwksError::Client { url: url.to_string(), source })?;
-    Ok(JwksLocation::Url { url, client })
+    builder.build().map_err(|source| JwksError::Client { url: url.to_string(), source })
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `jwks` | the keys of the issuer, and signature verification |
 //! | `jwks_source` | loads the keys: from a file, or from a URL that is fetched again for an unknown key |
+//! | `strict_json` | JSON objects without duplicate members |
 
 mod jwks;
 mod jwks_source;
+mod strict_json;
 #[cfg(test)]
 mod tests;
 
@@ -44,17 +46,19 @@ pub struct JwtVerifier {
 pub enum JwtError {
     #[error("not a JWT")]
     Malformed,
-    #[error("the algorithm is not RS256, ES256 or EdDSA")]
+    #[error("the algorithm is not RS256, PS256, ES256, ES384 or EdDSA")]
     Algorithm,
+    #[error("the type is neither JWT nor at+jwt")]
+    Type,
     #[error("the header has critical extensions, which are not supported")]
     Critical,
-    #[error("the key is unknown")]
+    #[error("the key is unknown, or several keys fit")]
     Key,
     #[error("the signature is invalid")]
     Signature,
     #[error("expired, or without an expiry")]
     Expired,
-    #[error("not valid yet")]
+    #[error("not valid yet, or issued in the future")]
     NotYetValid,
     #[error("issued by another issuer")]
     Issuer,
@@ -106,6 +110,9 @@ impl<'a> UnverifiedJwt<'a> {
         if header.contains_key("crit") {
             return Err(JwtError::Critical);
         }
+        if !header.get("typ").is_none_or(is_accepted_type) {
+            return Err(JwtError::Type);
+        }
         let algorithm = header.get("alg").and_then(Value::as_str).and_then(Algorithm::from_name);
         let key = match header.get("kid") {
             Some(Value::String(id)) => Some(id.clone()),
@@ -118,7 +125,7 @@ impl<'a> UnverifiedJwt<'a> {
     /// Verifies the signature and returns the claims.
     fn claims(&self, keys: &JwkSet) -> Result<Map<String, Value>, JwtError> {
         let key = keys.find(self.key.as_deref(), self.algorithm).ok_or(JwtError::Key)?;
-        if !key.verifies(self.signed.as_bytes(), &self.signature) {
+        if !key.verifies(self.algorithm, self.signed.as_bytes(), &self.signature) {
             return Err(JwtError::Signature);
         }
         decode_object(self.claims)
@@ -127,11 +134,17 @@ impl<'a> UnverifiedJwt<'a> {
 
 fn decode_object(part: &str) -> Result<Map<String, Value>, JwtError> {
     let bytes = BASE64.decode(part).map_err(|_| JwtError::Malformed)?;
-    serde_json::from_slice(&bytes).map_err(|_| JwtError::Malformed)
+    strict_json::parse_object(&bytes).map_err(|_| JwtError::Malformed)
+}
+
+/// Tokens of other kinds, for example logout tokens, do not give access.
+fn is_accepted_type(typ: &Value) -> bool {
+    const ACCEPTED: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
+    typ.as_str().is_some_and(|typ| ACCEPTED.iter().any(|accepted| accepted.eq_ignore_ascii_case(typ)))
 }
 
 impl JwtConfig {
-    /// Checks expiry, issuer and audience, and returns the user.
+    /// Checks times, issuer and audience, and returns the user.
     fn check(&self, claims: &Map<String, Value>, now: u64) -> Result<String, JwtError> {
         #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
         let now = now as f64;
@@ -141,10 +154,12 @@ impl JwtConfig {
             Some(Some(expiry)) if now < expiry + LEEWAY => {}
             Some(_) | None => return Err(JwtError::Expired),
         }
-        match time("nbf") {
-            Some(Some(start)) if now + LEEWAY >= start => {}
-            Some(_) => return Err(JwtError::NotYetValid),
-            None => {}
+        for name in ["nbf", "iat"] {
+            match time(name) {
+                Some(Some(start)) if now + LEEWAY >= start => {}
+                Some(_) => return Err(JwtError::NotYetValid),
+                None => {}
+            }
         }
         if text("iss") != Some(&self.issuer) {
             return Err(JwtError::Issuer);

@@ -1,0 +1,80 @@
+//! Recipes: how the request of a model call was built, so that it can be rebuilt from the log.
+
+use crate::{
+    agent::{IncludeContents, LlmAgent},
+    event::Event,
+    flow::contents::{self, HistoryView},
+    model::LlmRequest,
+    pending::PendingCall,
+    session::Session,
+};
+use serde::{Deserialize, Serialize};
+use shared_text::SharedText;
+use std::sync::Arc;
+
+/// What a request consists of besides the events of the session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallRecipe {
+    pub agent: String,
+    pub include: IncludeContents,
+    /// Calls before the loaded events that one of the events responds to.
+    pub deferred: Vec<PendingCall>,
+    /// The user's request, if it lies before the loaded events.
+    pub task: Option<SharedText>,
+    /// The settings with the system instruction, as JSON.
+    pub config: String,
+    /// The tool declarations, as JSON.
+    pub tools: String,
+    /// `None` if no model got the request.
+    pub sent: Option<SentRequest>,
+}
+
+/// How the model adapter encoded a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SentRequest {
+    /// The provider's name in the configuration.
+    pub provider: String,
+    /// The origin of opaque data that this model accepts.
+    pub stamp: String,
+    pub model: String,
+    /// The token budget of the history.
+    pub budget: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_messages: Option<usize>,
+    /// The context size that limited the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<u32>,
+    /// The hash of the body in hexadecimal digits; `None` for a model without a wire format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl CallRecipe {
+    pub(crate) fn new(agent: &LlmAgent, session: &impl Session, request: &LlmRequest) -> Self {
+        let LlmRequest { task, config, tools, contents: _ } = request;
+        let json = |value: serde_json::Result<String>| value.unwrap_or_default();
+        Self {
+            agent: agent.name.clone(),
+            include: agent.include_contents,
+            deferred: session.pending().deferred.clone(),
+            task: task.clone(),
+            config: json(serde_json::to_string(config)),
+            tools: json(serde_json::to_string(tools)),
+            sent: None,
+        }
+    }
+
+    /// Rebuilds the request from the events that were loaded when it was built.
+    pub fn request(&self, events: &[Arc<Event>]) -> serde_json::Result<LlmRequest> {
+        let contents = contents::contents(HistoryView {
+            agent: &self.agent,
+            branch: None,
+            include: self.include,
+            events,
+            deferred: &self.deferred,
+        });
+        let (config, tools) = (serde_json::from_str(&self.config)?, serde_json::from_str(&self.tools)?);
+        Ok(LlmRequest { contents, task: self.task.clone(), config, tools })
+    }
+}

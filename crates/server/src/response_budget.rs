@@ -1,0 +1,130 @@
+//! Memory for large parts of responses, which wait until their clients read them.
+//!
+//! Responses are streamed in small chunks, but an event or an artifact is serialized as a whole. What is larger than
+//! [`SMALL_PART`] is charged to a budget until it is sent.
+
+use axum::body::Bytes;
+use lock::LockExt;
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{Arc, Mutex},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Parts up to this size are not charged.
+pub(crate) const SMALL_PART: usize = 256 * 1024;
+/// The number of parts that are loaded and serialized at a time.
+const CONCURRENT_LOADS: usize = 2;
+/// The unit of the budget in bytes.
+const UNIT: usize = 1024;
+
+/// The budget of a server. Clones share it. A user may have half of it.
+#[derive(Clone, Debug)]
+pub(crate) struct ResponseBudget {
+    units: usize,
+    total: Arc<Semaphore>,
+    of_users: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
+    loads: Arc<Semaphore>,
+}
+
+/// The permits of a part. Those of the user are returned first.
+#[derive(Debug)]
+struct BudgetPermit {
+    _of_user: OwnedSemaphorePermit,
+    _of_total: OwnedSemaphorePermit,
+}
+
+/// A serialized part with its permit, which is returned when the part was sent.
+struct ChargedPart {
+    bytes: Vec<u8>,
+    _permit: BudgetPermit,
+}
+
+impl AsRef<[u8]> for ChargedPart {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl ResponseBudget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let units = (bytes / UNIT).clamp(2, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
+        Self {
+            units,
+            total: Arc::new(Semaphore::new(units)),
+            of_users: Arc::default(),
+            loads: Arc::new(Semaphore::new(CONCURRENT_LOADS)),
+        }
+    }
+
+    /// Loads a part. If it is large, it is dropped, its size is awaited from the budget of the user, and it is loaded again: so
+    /// only few uncharged parts are in memory, and no load waits for the client of another.
+    /// The second value of `load` is returned as it is.
+    pub(crate) async fn load<T, E, F>(&self, user: &str, mut load: impl FnMut() -> F) -> Result<(Bytes, T), E>
+    where
+        F: Future<Output = Result<(Vec<u8>, T), E>>,
+    {
+        let size = {
+            let _load = self.loads.acquire().await;
+            let (bytes, value) = load().await?;
+            if bytes.len() <= SMALL_PART {
+                return Ok((bytes.into(), value));
+            }
+            bytes.len()
+        };
+        let permit = self.acquire(user, size).await;
+        let _load = self.loads.acquire().await;
+        let (bytes, value) = load().await?;
+        let bytes = match permit {
+            Some(permit) => Bytes::from_owner(ChargedPart { bytes, _permit: permit }),
+            None => bytes.into(),
+        };
+        Ok((bytes, value))
+    }
+
+    /// Waits for the budget. A part that is larger than the budget of a user takes all of it. `None` never happens: the
+    /// semaphores are not closed.
+    async fn acquire(&self, user: &str, size: usize) -> Option<BudgetPermit> {
+        let share = self.units / 2;
+        let units = u32::try_from(size.div_ceil(UNIT).min(share)).unwrap_or(u32::MAX);
+        let of_user = {
+            let mut users = self.of_users.locked();
+            users.retain(|name, units| name == user || Arc::strong_count(units) > 1);
+            Arc::clone(users.entry(user.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(share))))
+        };
+        let of_user = of_user.acquire_many_owned(units).await.ok()?;
+        let of_total = Arc::clone(&self.total).acquire_many_owned(units).await.ok()?;
+        Some(BudgetPermit { _of_user: of_user, _of_total: of_total })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use std::convert::Infallible;
+
+    const MB: usize = 1024 * 1024;
+
+    async fn part(budget: &ResponseBudget, user: &str, size: usize) -> Bytes {
+        budget.load(user, || async { Ok::<_, Infallible>((vec![0; size], ())) }).await.unwrap().0
+    }
+
+    #[tokio::test]
+    async fn a_large_part_waits_until_another_of_its_user_is_sent() {
+        let budget = ResponseBudget::new(8 * MB);
+        let first = part(&budget, "ann", 3 * MB).await;
+        assert!(part(&budget, "ann", 2 * MB).now_or_never().is_none());
+        assert_eq!(part(&budget, "ann", SMALL_PART).await.len(), SMALL_PART, "small parts do not wait");
+        let rest = first.slice(1..);
+        let other = part(&budget, "bob", 4 * MB).await;
+        drop(first);
+        assert!(part(&budget, "ann", 2 * MB).now_or_never().is_none(), "a slice is not sent yet");
+        drop(rest);
+        assert_eq!(part(&budget, "ann", 2 * MB).await.len(), 2 * MB);
+        assert!(part(&budget, "bob", MB).now_or_never().is_none());
+        drop(other);
+        assert_eq!(part(&budget, "bob", 100 * MB).await.len(), 100 * MB, "more than the whole budget");
+    }
+}
