@@ -5,7 +5,7 @@
 
 use crate::{
     BenchEnv, Result,
-    figure::{Aim, Figure},
+    figure::{Figure, Target},
     measure::{Samples, alternate, cpu_of},
     raw::{self, Raw},
     rows::Rows,
@@ -21,14 +21,14 @@ const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_millis(700);
 
 pub(crate) fn one_session(env: &BenchEnv) -> Result<Vec<Figure>> {
-    compare(env, 1, Aim::AtLeast(0.75))
+    compare(env, 1, Target::AtLeast(0.75))
 }
 
 pub(crate) fn many_sessions(env: &BenchEnv) -> Result<Vec<Figure>> {
-    compare(env, 64, Aim::AtLeast(0.8))
+    compare(env, 64, Target::AtLeast(0.8))
 }
 
-fn compare(env: &BenchEnv, sessions: usize, aim: Aim) -> Result<Vec<Figure>> {
+fn compare(env: &BenchEnv, sessions: usize, target: Target) -> Result<Vec<Figure>> {
     let directory = env.directory()?;
     let keys: Vec<SessionKey> =
         (0..sessions).map(|n| SessionKey::new("bench", "user", n.to_string())).collect();
@@ -47,7 +47,7 @@ fn compare(env: &BenchEnv, sessions: usize, aim: Aim) -> Result<Vec<Figure>> {
     Ok(vec![
         Figure::median(name("store"), &sides.ours, "per s"),
         Figure::median(name("rusqlite"), &sides.theirs, "per s"),
-        Figure::median(name("ratio"), &sides.ratio, "ratio").aim(aim),
+        Figure::median(name("ratio"), &sides.ratio, "ratio").target(target),
         Figure::median(name("store_cpu"), &Samples::new(our_cpu), "µs"),
         Figure::median(name("rusqlite_cpu"), &Samples::new(their_cpu), "µs"),
     ])

@@ -2,7 +2,7 @@
 
 use crate::{
     BenchEnv, Result,
-    figure::{Aim, Figure},
+    figure::{Figure, Target},
     measure::{Samples, milliseconds, repeat},
 };
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -42,8 +42,8 @@ pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
         if answer.contains("391") { Ok(()) } else { Err(format!("the answer is {answer:?}").into()) }
     })?;
     Ok(vec![
-        Figure::median("binary/start", &Samples::new(start), "ms").aim(Aim::AtMost(15.0)),
-        Figure::median("binary/memory", &Samples::new(memory), "MB").aim(Aim::AtMost(12.0)),
+        Figure::median("binary/start", &Samples::new(start), "ms").target(Target::AtMost(15.0)),
+        Figure::median("binary/memory", &Samples::new(memory), "MB").target(Target::AtMost(12.0)),
         Figure::median("binary/turn", &turn, "ms"),
     ])
 }
@@ -79,13 +79,13 @@ fn start_to_prompt(binary: &Path, home: &Path) -> Result<(f64, f64)> {
 
 fn read_until(from: &mut File, wanted: &str) -> Result<()> {
     let mut seen = Vec::new();
-    let mut piece = [0; 4096];
+    let mut buffer = [0; 4096];
     while !String::from_utf8_lossy(&seen).contains(wanted) {
-        let length = from.read(&mut piece)?;
+        let length = from.read(&mut buffer)?;
         if length == 0 {
             return Err("chat ended before its first prompt".into());
         }
-        seen.extend_from_slice(&piece[..length]);
+        seen.extend_from_slice(&buffer[..length]);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     BenchEnv, Result,
-    figure::{Aim, Figure},
+    figure::{Figure, Target},
     measure::{Samples, cpu_of, milliseconds},
 };
 use adk::{
@@ -41,7 +41,7 @@ pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
     let more = u32::try_from(MANY - 1)?;
     let per_call = (many.cpu.median() - one.cpu.median()) / f64::from(more);
     let figures = vec![
-        Figure::new("call/cpu", per_call, "ms").aim(Aim::AtMost(0.2)),
+        Figure::new("call/cpu", per_call, "ms").target(Target::AtMost(0.2)),
         Figure::new("call/step/cpu", one.cpu.median() - no_calls.cpu.median(), "ms"),
         Figure::new("call/ledger/cpu", once.cpu.median() - one.cpu.median(), "ms"),
         Figure::median("call/32/cpu", &many.cpu, "ms"),

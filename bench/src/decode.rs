@@ -1,11 +1,11 @@
 //! Decoding a model's answer from network bytes to events, compared with `eventsource-stream` under the same decoder.
 //!
 //! Two answers are decoded: one of many small deltas, as for text, and one with 4 MB in a single line, as for images. The
-//! second is measured with two piece sizes, because a splitter that rescans the line for every piece is quadratic.
+//! second is measured with two chunk sizes, because a splitter that rescans the line for every chunk is quadratic.
 
 use crate::{
     BenchEnv, Result,
-    figure::{Aim, Figure},
+    figure::{Figure, Target},
     measure::{Samples, alternate},
 };
 use bytes::Bytes;
@@ -30,11 +30,11 @@ pub(crate) fn run(_: &BenchEnv) -> Result<Vec<Figure>> {
 }
 
 fn small_deltas() -> Result<Vec<Figure>> {
-    let pieces = cut(&deltas(), PACKET);
-    let sides = alternate(ROUNDS, || rate(&pieces, ours), || rate(&pieces, theirs))?;
+    let chunks = cut(&deltas(), PACKET);
+    let sides = alternate(ROUNDS, || rate(&chunks, ours), || rate(&chunks, theirs))?;
     let allocations = |read: Read| {
         let mut result = Ok(0);
-        let counted = allocation_counter::measure(|| result = read(&pieces));
+        let counted = allocation_counter::measure(|| result = read(&chunks));
         result?;
         Ok::<_, Box<dyn std::error::Error>>(
             f64::from(u32::try_from(counted.count_total)?) / f64::from(TOKENS),
@@ -43,7 +43,7 @@ fn small_deltas() -> Result<Vec<Figure>> {
     Ok(vec![
         Figure::median("decode/talk", &sides.ours, "MB/s"),
         Figure::median("decode/talk/eventsource-stream", &sides.theirs, "MB/s"),
-        Figure::median("decode/talk/ratio", &sides.ratio, "ratio").aim(Aim::AtLeast(1.0)),
+        Figure::median("decode/talk/ratio", &sides.ratio, "ratio").target(Target::AtLeast(1.0)),
         Figure::new("decode/talk/allocations", allocations(ours)?, "per token"),
         Figure::new("decode/talk/allocations/eventsource-stream", allocations(theirs)?, "per token"),
     ])
@@ -51,31 +51,31 @@ fn small_deltas() -> Result<Vec<Figure>> {
 
 fn long_line() -> Result<Vec<Figure>> {
     let answer = answer(["x".repeat(LARGE).as_str()]);
-    let times = |piece: usize| -> Result<Samples> {
-        let pieces = cut(&answer, piece);
-        let times = (0..ROUNDS).map(|_| rate(&pieces, ours));
+    let times = |chunk: usize| -> Result<Samples> {
+        let chunks = cut(&answer, chunk);
+        let times = (0..ROUNDS).map(|_| rate(&chunks, ours));
         Ok(Samples::new(times.collect::<Result<_>>()?))
     };
     let (packets, large) = (times(PACKET)?, times(64 << 10)?);
-    // `eventsource-stream` takes seconds: it is measured once, with large pieces, its better case.
+    // `eventsource-stream` takes seconds: it is measured once, with large chunks, its better case.
     let other = rate(&cut(&answer, 64 << 10), theirs)?;
     let growth = large.median() / packets.median();
     Ok(vec![
         Figure::median("decode/line/packets", &packets, "MB/s"),
         Figure::median("decode/line/64k", &large, "MB/s"),
-        Figure::new("decode/line/64k_to_packets", growth, "ratio").aim(Aim::AtMost(4.0)),
+        Figure::new("decode/line/64k_to_packets", growth, "ratio").target(Target::AtMost(4.0)),
         Figure::new("decode/line/64k/eventsource-stream", other, "MB/s"),
-        Figure::new("decode/line/ratio", large.median() / other, "ratio").aim(Aim::AtLeast(1.0)),
+        Figure::new("decode/line/ratio", large.median() / other, "ratio").target(Target::AtLeast(1.0)),
     ])
 }
 
 type Read = fn(&[Bytes]) -> Result<usize>;
 
 /// Returns the throughput in megabytes per second.
-fn rate(pieces: &[Bytes], read: Read) -> Result<f64> {
-    let bytes = u32::try_from(pieces.iter().map(Bytes::len).sum::<usize>())?;
+fn rate(chunks: &[Bytes], read: Read) -> Result<f64> {
+    let bytes = u32::try_from(chunks.iter().map(Bytes::len).sum::<usize>())?;
     let start = Instant::now();
-    let text = read(pieces)?;
+    let text = read(chunks)?;
     let took = start.elapsed().as_secs_f64();
     if text == 0 {
         return Err("no text was decoded".into());
@@ -84,12 +84,12 @@ fn rate(pieces: &[Bytes], read: Read) -> Result<f64> {
 }
 
 /// Decodes an answer and returns the length of its text.
-fn ours(pieces: &[Bytes]) -> Result<usize> {
+fn ours(chunks: &[Bytes]) -> Result<usize> {
     let mut splitter = Splitter::new(Framing::Sse);
     let mut decoder = WireApi::Chat.decoder("bench", &ModelRequest::default());
     let (mut out, mut text) = (Vec::new(), 0);
-    for piece in pieces {
-        splitter.feed(piece);
+    for chunk in chunks {
+        splitter.feed(chunk);
         while let Some(frame) = splitter.next_frame()? {
             decoder.read(frame, &mut out)?;
             text += text_length(&mut out);
@@ -98,8 +98,8 @@ fn ours(pieces: &[Bytes]) -> Result<usize> {
     Ok(text)
 }
 
-fn theirs(pieces: &[Bytes]) -> Result<usize> {
-    let body = stream::iter(pieces.iter().cloned().map(Ok::<_, Infallible>));
+fn theirs(chunks: &[Bytes]) -> Result<usize> {
+    let body = stream::iter(chunks.iter().cloned().map(Ok::<_, Infallible>));
     let mut events = body.eventsource();
     let mut decoder = WireApi::Chat.decoder("bench", &ModelRequest::default());
     let (mut out, mut text) = (Vec::new(), 0);

@@ -1,19 +1,19 @@
-//! A measured number with its name, unit, spread and aim.
+//! A measured number with its name, unit, spread and target.
 
 use crate::measure::Samples;
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Aim {
+pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
 }
 
-impl Aim {
+impl Target {
     fn is_met(self, value: f64) -> bool {
         match self {
-            Self::AtLeast(aim) => value >= aim,
-            Self::AtMost(aim) => value <= aim,
+            Self::AtLeast(target) => value >= target,
+            Self::AtMost(target) => value <= target,
         }
     }
 }
@@ -25,12 +25,12 @@ pub(crate) struct Figure {
     pub(crate) unit: &'static str,
     /// The 10th and the 90th percentile if `value` is a median.
     spread: Option<(f64, f64)>,
-    aim: Option<Aim>,
+    target: Option<Target>,
 }
 
 impl Figure {
     pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit, spread: None, aim: None }
+        Self { name: name.into(), value, unit, spread: None, target: None }
     }
 
     /// Creates a figure from the median of `samples`, which must be in `unit`.
@@ -39,8 +39,8 @@ impl Figure {
         Self { spread, ..Self::new(name, samples.median(), unit) }
     }
 
-    pub(crate) fn aim(self, aim: Aim) -> Self {
-        Self { aim: Some(aim), ..self }
+    pub(crate) fn target(self, target: Target) -> Self {
+        Self { target: Some(target), ..self }
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -52,10 +52,10 @@ impl Figure {
             object.insert("p10".into(), json!(rounded(p10)));
             object.insert("p90".into(), json!(rounded(p90)));
         }
-        if let Some(aim) = self.aim {
-            let (Aim::AtLeast(number) | Aim::AtMost(number)) = aim;
-            object.insert("aim".into(), json!(number));
-            object.insert("aim_met".into(), json!(aim.is_met(self.value)));
+        if let Some(target) = self.target {
+            let (Target::AtLeast(number) | Target::AtMost(number)) = target;
+            object.insert("target".into(), json!(number));
+            object.insert("target_met".into(), json!(target.is_met(self.value)));
         }
         Value::Object(object)
     }
@@ -63,16 +63,19 @@ impl Figure {
     pub(crate) fn row(&self) -> String {
         let spread =
             self.spread.map(|(p10, p90)| format!("{} … {}", rounded(p10), rounded(p90))).unwrap_or_default();
-        let aim = self.aim.map(|aim| {
-            let verdict = if aim.is_met(self.value) { "met" } else { "MISSED" };
-            match aim {
-                Aim::AtLeast(number) => format!("aim ≥ {number}: {verdict}"),
-                Aim::AtMost(number) => format!("aim ≤ {number}: {verdict}"),
+        let target = self.target.map(|target| {
+            let verdict = if target.is_met(self.value) { "met" } else { "MISSED" };
+            match target {
+                Target::AtLeast(number) => format!("target ≥ {number}: {verdict}"),
+                Target::AtMost(number) => format!("target ≤ {number}: {verdict}"),
             }
         });
         let Self { name, value, unit, .. } = self;
-        let row =
-            format!("{name:<28} {:>10} {unit:<9} {spread:<22} {}", rounded(*value), aim.unwrap_or_default());
+        let row = format!(
+            "{name:<28} {:>10} {unit:<9} {spread:<22} {}",
+            rounded(*value),
+            target.unwrap_or_default()
+        );
         row.trim_end().to_owned()
     }
 }
@@ -88,14 +91,14 @@ mod tests {
 
     #[test]
     fn json_and_row_show_whether_the_aim_is_met() {
-        let figure = Figure::new("append/1/ratio", 0.812_345, "ratio").aim(Aim::AtLeast(0.75));
+        let figure = Figure::new("append/1/ratio", 0.812_345, "ratio").target(Target::AtLeast(0.75));
         assert_eq!(
             figure.json().to_string(),
-            r#"{"name":"append/1/ratio","value":0.8123,"unit":"ratio","aim":0.75,"aim_met":true}"#
+            r#"{"name":"append/1/ratio","value":0.8123,"unit":"ratio","target":0.75,"target_met":true}"#
         );
-        let missed = Figure::new("tail/100", 0.3, "ms").aim(Aim::AtMost(0.2));
-        assert_eq!(missed.json()["aim_met"], false);
-        assert!(missed.row().ends_with("aim ≤ 0.2: MISSED"), "{}", missed.row());
+        let missed = Figure::new("tail/100", 0.3, "ms").target(Target::AtMost(0.2));
+        assert_eq!(missed.json()["target_met"], false);
+        assert!(missed.row().ends_with("target ≤ 0.2: MISSED"), "{}", missed.row());
     }
 
     #[test]

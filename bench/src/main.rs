@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: measures the product and prints figures, each with its aim, and the noise of the machine.
+//! `cargo xtask bench`: measures the product and prints figures, each with its target, and the noise of the machine.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`BENCHES`] | the list of benches |
 //! | [`append`], [`tail`] | benches of the store; [`rows`] is their data, [`raw`] the plain SQLite baseline |

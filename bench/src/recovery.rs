@@ -81,7 +81,7 @@ fn interrupted_session(number: u32, message: SessionMessage) -> NewSession {
     let run = NewRun {
         id: format!("run-{number}"),
         owner: format!("1-gone#{number}"),
-        request_key: None,
+        idempotency_key: None,
         is_new: false,
     };
     let turn = TurnChange::Start(Start {

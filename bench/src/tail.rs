@@ -2,7 +2,7 @@
 
 use crate::{
     BenchEnv, Result,
-    figure::{Aim, Figure},
+    figure::{Figure, Target},
     measure::{Samples, cpu_of, milliseconds, repeat},
     raw,
     rows::{Rows, TOKENS},
@@ -32,12 +32,12 @@ pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
         let samples = samples?;
         medians.push(samples.median());
         let cpu = milliseconds(spent) / f64::from(WARM_UP + TIMES);
-        figures.push(Figure::median(format!("tail/{name}"), &samples, "ms").aim(Aim::AtMost(0.2)));
+        figures.push(Figure::median(format!("tail/{name}"), &samples, "ms").target(Target::AtMost(0.2)));
         figures.push(Figure::new(format!("tail/{name}/cpu"), cpu, "ms"));
     }
     let medians = Samples::new(medians);
     let growth = medians.percentile(100) / medians.percentile(0);
-    figures.push(Figure::new("tail/slowest_to_fastest", growth, "ratio").aim(Aim::AtMost(2.0)));
+    figures.push(Figure::new("tail/slowest_to_fastest", growth, "ratio").target(Target::AtMost(2.0)));
     Ok(figures)
 }
 

@@ -5,7 +5,7 @@
 
 use crate::{
     BenchEnv, Result,
-    figure::{Aim, Figure},
+    figure::{Figure, Target},
     measure::{Samples, cpu_of, milliseconds},
     raw::{self, Raw},
 };
@@ -39,12 +39,13 @@ pub(crate) fn run(env: &BenchEnv) -> Result<Vec<Figure>> {
         let turns = measure_after(env, length, &MIXED)?;
         medians.push(turns.cpu.median());
         commits.push(turns.commits.median());
-        figures.push(Figure::median(format!("turn/{name}/cpu"), &turns.cpu, "ms").aim(Aim::AtMost(0.5)));
+        figures
+            .push(Figure::median(format!("turn/{name}/cpu"), &turns.cpu, "ms").target(Target::AtMost(0.5)));
         figures.push(Figure::median(format!("turn/{name}"), &turns.wall, "ms"));
     }
     let medians = Samples::new(medians);
     let growth = medians.percentile(100) / medians.percentile(0);
-    figures.push(Figure::new("turn/slowest_to_fastest", growth, "ratio").aim(Aim::AtMost(2.0)));
+    figures.push(Figure::new("turn/slowest_to_fastest", growth, "ratio").target(Target::AtMost(2.0)));
     let short = measure_after(env, 10_000, &SHORT)?;
     commits.push(short.commits.median());
     figures.push(Figure::median("turn/short/10k/cpu", &short.cpu, "ms"));

@@ -1,9 +1,9 @@
 //! Our server and google-adk's, measured alternately with the same client in the same run.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
-//! | [`mod@load`] | what is measured of both servers |
-//! | [`stress`] | what is measured of our server only |
+//! | [`mod@load`] | measurements of both servers |
+//! | [`stress`] | measurements of our server only |
 //! | [`sides`] | how each server is started |
 //! | [`process`], [`wire`] | the process of a server; a client with little overhead |
 
@@ -15,7 +15,7 @@ mod wire;
 
 use crate::{
     BenchEnv, Result,
-    figure::{Aim, Figure},
+    figure::{Figure, Target},
     measure::Samples,
     reference,
 };
@@ -89,19 +89,19 @@ fn client() -> Result<Runtime> {
 fn ours_alone(ours: &Run) -> Vec<Figure> {
     let latencies = ours.concurrent.samples();
     vec![
-        Figure::new("server/start", ours.start, "ms").aim(Aim::AtMost(15.0)),
-        Figure::new("server/idle", ours.idle, "MB").aim(Aim::AtMost(12.0)),
+        Figure::new("server/start", ours.start, "ms").target(Target::AtMost(15.0)),
+        Figure::new("server/idle", ours.idle, "MB").target(Target::AtMost(12.0)),
         Figure::new("server/peak", ours.peak, "MB"),
         Figure::new("server/turns", ours.concurrent.rate(), "turns/s"),
-        Figure::new("server/failed", ours.concurrent.failures(), "turns").aim(Aim::AtMost(0.0)),
+        Figure::new("server/failed", ours.concurrent.failures(), "turns").target(Target::AtMost(0.0)),
         Figure::new("server/p50", latencies.median(), "ms"),
         Figure::new("server/p99", latencies.percentile(99), "ms"),
         // A sixth of the CPU time of adk-server 2.3.
-        Figure::new("server/cpu", ours.concurrent.cpu_each(), "ms").aim(Aim::AtMost(0.62)),
+        Figure::new("server/cpu", ours.concurrent.cpu_each(), "ms").target(Target::AtMost(0.62)),
         Figure::median("server/alone", &Samples::new(ours.sequential.clone()), "ms"),
         Figure::new("server/new/cpu", ours.new, "ms"),
         Figure::new("server/5k/cpu", ours.long, "ms"),
-        Figure::new("server/5k/to_new", ours.long / ours.new, "ratio").aim(Aim::AtMost(1.25)),
+        Figure::new("server/5k/to_new", ours.long / ours.new, "ratio").target(Target::AtMost(1.25)),
     ]
 }
 
@@ -121,8 +121,8 @@ fn compared(ours: &Run, theirs: &Run) -> Vec<Figure> {
         Figure::new(named("new/cpu"), theirs.new, "ms"),
         Figure::new(named("5k/cpu"), theirs.long, "ms"),
         Figure::new("server/turns/ratio", ours.concurrent.rate() / theirs.concurrent.rate(), "times")
-            .aim(Aim::AtLeast(100.0)),
+            .target(Target::AtLeast(100.0)),
         Figure::new("server/cpu/ratio", theirs.concurrent.cpu_each() / ours.concurrent.cpu_each(), "times")
-            .aim(Aim::AtLeast(100.0)),
+            .target(Target::AtLeast(100.0)),
     ]
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Result,
-    figure::{Aim, Figure},
+    figure::{Figure, Target},
     measure::milliseconds,
 };
 use futures::{StreamExt, TryStreamExt, future::join_all, stream};
@@ -50,7 +50,7 @@ pub(super) async fn readers(server: &Process) -> Result<Vec<Figure>> {
     let with = server.memory()?;
     let each = (with - before) * 1024.0 / f64::from(u32::try_from(readers.len())?);
     Ok(vec![
-        Figure::new("server/readers/10k", with, "MB").aim(Aim::AtMost(200.0)),
+        Figure::new("server/readers/10k", with, "MB").target(Target::AtMost(200.0)),
         Figure::new("server/readers/each", each, "kB"),
     ])
 }
@@ -82,7 +82,8 @@ pub(super) async fn runs(server: &Process) -> Result<Vec<Figure>> {
     let failed = failed.inspect(|error| eprintln!("bench: a run failed: {error}")).count();
     let seconds = begun.elapsed().as_secs_f64();
     Ok(vec![
-        Figure::new("server/runs/1k/failed", f64::from(u32::try_from(failed)?), "runs").aim(Aim::AtMost(0.0)),
+        Figure::new("server/runs/1k/failed", f64::from(u32::try_from(failed)?), "runs")
+            .target(Target::AtMost(0.0)),
         Figure::new("server/runs/1k/all", seconds, "s"),
         Figure::new("server/runs/1k/peak", server.peak()?, "MB"),
     ])
@@ -103,7 +104,7 @@ pub(super) async fn million(server: &Process) -> Result<Vec<Figure>> {
     let begun = Instant::now();
     connection.request("GET", &format!("{path}?limit=100&after=999000"), None).await?.success()?;
     Ok(vec![
-        Figure::new("server/million/more_memory", more, "MB").aim(Aim::AtMost(60.0)),
+        Figure::new("server/million/more_memory", more, "MB").target(Target::AtMost(60.0)),
         Figure::new("server/million/body", f64::from(u32::try_from(length >> 20)?), "MB"),
         Figure::new("server/million/all", seconds, "s"),
         Figure::new("server/million/cpu", cpu / 1e3, "s"),

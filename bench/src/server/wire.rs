@@ -82,10 +82,10 @@ impl Connection {
         let (Length::Chunked, 200) = (length, status) else {
             return Err(format!("{path} answered {status}, or without chunked encoding").into());
         };
-        let (mut total, mut piece) = (0, Vec::new());
-        while self.chunk(&mut piece).await? {
-            total += piece.len();
-            piece.clear();
+        let (mut total, mut buffer) = (0, Vec::new());
+        while self.chunk(&mut buffer).await? {
+            total += buffer.len();
+            buffer.clear();
         }
         Ok(total)
     }
