@@ -7,7 +7,7 @@
  *
  * Environment:
  *
- *   STORAGE_DATABASE  path of the database; its side files initialize with the same path. Their syncs may fail.
+ *   STORAGE_DATABASE  path of the database; its side files begin with the same path. Their syncs may fail.
  *   STORAGE_CONTROL   file with three numbers: failing syncs per thousand, slow syncs per thousand, and the delay of a slow
  *                     sync in microseconds. It is read before each sync.
  *   STORAGE_NO_SYNC   if set, syncs of the database do not reach the disk. A killed process loses no data by that, and other

@@ -206,15 +206,15 @@ class ApiTest:
         whole = self.stream(run_body(session, "hello again"))
         expect(not any(event.partial for event in whole), "partial events without streaming")
         events = self.stream(run_body(session, "hello again", streaming=True))
-        pieces = texts(event for event in events if event.partial)
-        expect(len(pieces) > 1 and "".join(pieces) == texts(events)[-1], f"pieces {pieces}")
+        chunks = texts(event for event in events if event.partial)
+        expect(len(chunks) > 1 and "".join(chunks) == texts(events)[-1], f"chunks {chunks}")
         expect(texts(events)[-1] == texts(whole)[-1], "streamed and whole answers differ")
         for word in ["tool", "texttool", "think", "transfer", "errcode"]:
             expect(self.stream(run_body(session, word, streaming=True)), f"no events for {word}")
         kept = self.get(Session, "GET", session_path(session)).events
         missing = {event.id for event in [*whole, *events] if not event.partial} - {event.id for event in kept}
         expect(not missing, f"events that were streamed and not stored: {missing}")
-        self.report(f"/run_sse: {len(pieces)} partial events and the complete one, tools, thinking, a transfer, an error")
+        self.report(f"/run_sse: {len(chunks)} partial events and the complete one, tools, thinking, a transfer, an error")
 
     def confirmation(self):
         session = self.get(Session, "POST", SESSIONS)

@@ -1,6 +1,6 @@
 //! `cargo xtask conformance`: replays recorded exchanges with ADK's server against ours, in order, and compares the responses.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`rules`], [`intended`] | the allowed differences, with reasons |
 //! | [`transcript`] | a recorded exchange, and the compared parts of a response |

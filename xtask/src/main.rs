@@ -8,8 +8,8 @@ mod book;
 mod check;
 mod conformance;
 mod deny;
+mod harness;
 mod peers;
-mod rig;
 mod schema;
 mod tidy;
 mod torture;
@@ -27,14 +27,15 @@ cargo xtask check [--only STEP]… [--long] [--list]
 cargo xtask tidy                             dependencies between crates, sizes, style, a test for each scenario of the specification
 cargo xtask docs [--write]                   builds the book in docs/ with mdBook; --write updates its generated parts
 cargo xtask deny                             licences, advisories and sources of dependencies, by cargo-deny
-cargo xtask bench [--json] [NAME]…           figures of a release build, with the noise of the machine
+cargo xtask bench [--list] [--json] [NAME]…  figures of a release build, with the noise of the machine; --list names them
 cargo xtask conformance [--base URL] [--transcripts DIR] [--as-recorded] [--verbose] [--json]
                                              compares the answers of our server, or of the one at URL, with recorded answers of ADK
 cargo xtask torture [--minutes N] [--kills K] [--seed S]
                                              kills servers repeatedly and verifies that nothing acknowledged is lost
 cargo xtask power-cut [--cuts N] [--seed S]  opens the database that a simulated power cut leaves, with the real binary
 cargo xtask page                             ADK's web page in Chromium against our server
-cargo xtask clients                          Python HTTP clients and google-adk's types against our server";
+cargo xtask clients                          Python HTTP clients with google-adk's types and Google's own Python and JavaScript clients against our
+                                             server";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

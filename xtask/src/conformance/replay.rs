@@ -60,7 +60,7 @@ impl Replay {
         if let Ok(answer) = &answer {
             self.calls.record(&body, &answer.snapshot()["body"]);
         }
-        Outcome { name: exchange.name.clone(), verdict: self.judge(exchange, answer) }
+        Outcome { name: exchange.name.clone(), verdict: self.verdict(exchange, answer) }
     }
 
     /// The request with the ids of this server.
@@ -73,7 +73,7 @@ impl Replay {
         Request { path, body, ..request.clone() }
     }
 
-    fn judge(&mut self, exchange: &Exchange, answer: Result<Answer>) -> Verdict {
+    fn verdict(&mut self, exchange: &Exchange, answer: Result<Answer>) -> Verdict {
         let number = exchange.number();
         if let (rules::BLANK, Some(recorded), Ok(live)) = (number, &exchange.answer, &answer) {
             self.blank = Blank { recorded: id(recorded), live: id(live) };

@@ -1,4 +1,4 @@
-//! Dependencies between crates: `server → bridge → {adk, session, provider, tools}`, and no other edge.
+//! Dependencies between crates: `server → bridge → {adk, session, provider, tools}`. The allowed edges are in [`RULES`].
 
 use super::Problem;
 use crate::workspace::{Dependency, Kind, Package};

@@ -19,7 +19,7 @@ struct Size {
 pub(super) fn check(sources: &[Source], exceptions: &[Exception]) -> Vec<Problem> {
     let ours = sources.iter().filter(|source| is_ours(&source.path));
     let sizes: Vec<Size> = ours.flat_map(sizes_of).collect();
-    let mut problems: Vec<Problem> = sizes.iter().filter_map(|size| judge(size, exceptions)).collect();
+    let mut problems: Vec<Problem> = sizes.iter().filter_map(|size| problem(size, exceptions)).collect();
     for exception in exceptions {
         if !sizes.iter().any(|size| size.place == exception.place) {
             problems.push(Problem::new(exception.place, "has an exception, but does not exist"));
@@ -37,7 +37,7 @@ fn is_ours(path: &str) -> bool {
     }
 }
 
-fn judge(size: &Size, exceptions: &[Exception]) -> Option<Problem> {
+fn problem(size: &Size, exceptions: &[Exception]) -> Option<Problem> {
     let Size { place, amount, limit, unit } = size;
     let exception = exceptions.iter().find(|exception| exception.place == place);
     let what = match exception {

@@ -17,7 +17,7 @@ const FORBIDDEN: [(&str, &str); 4] = [
     ("dbg!", "left over from debugging"),
 ];
 
-/// Who may read environment variables: the binary, which passes them on, and packages that are not part of the product.
+/// Packages that may read environment variables: the binary, which passes them on, and packages that are not part of the product.
 const READS_ENVIRONMENT: [&str; 4] = ["crates/cli/", "testkit/", "xtask/", "bench/"];
 
 /// In two parts, so that this file does not contain what it searches for.

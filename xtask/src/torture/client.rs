@@ -6,7 +6,7 @@ use super::{
     plan::{Action, Actions, Delivery, SHARED_SESSIONS, SessionChoice},
     stage::{Stage, Target, count},
 };
-use crate::rig::{
+use crate::harness::{
     http::{Answer, Request},
     machine::{APP, USER, run_path, session_path, sessions_path},
     random::Random,

@@ -2,14 +2,14 @@
 //! same loop injects faults: periods in which syncs of the database fail or are slow.
 
 use super::{
-    drill::Drill,
+    failover::FailoverTest,
     journal::{ServerName, Window},
     plan::{FaultPeriod, KillTime, ServerPlan},
     stage::{Stage, Target, count},
 };
 use crate::{
     Result,
-    rig::{
+    harness::{
         machine::{Server, Started, Starting},
         preload::{Control, SyncFaults},
         random::Random,
@@ -27,14 +27,14 @@ const TICK: Duration = Duration::from_millis(3);
 /// How long clients may take to finish their runs.
 const DRAIN: Duration = Duration::from_mins(4);
 
-/// When a round ends.
+/// The end condition of a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Until {
     /// Kills in all rounds.
     pub(super) kills: u64,
     pub(super) time: Instant,
-    /// Whether the round continues until its drill is over.
-    pub(super) needs_drill: bool,
+    /// Whether the round continues until its failover test is over.
+    pub(super) needs_failover: bool,
 }
 
 enum State {
@@ -47,7 +47,7 @@ pub(super) struct Slot {
     name: ServerName,
     state: State,
     plan: ServerPlan,
-    /// A drill relies on the server: it is not killed.
+    /// A failover test relies on the server: it is not killed.
     pub(super) is_spared: bool,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Fleet<'a> {
     faults: Random,
     faults_until: Instant,
     control: Option<&'a Control>,
-    drill: Drill,
+    failover: FailoverTest,
 }
 
 impl<'a> Fleet<'a> {
@@ -102,22 +102,22 @@ impl<'a> Fleet<'a> {
         });
         let (slots, faults) = (slots.collect(), stage.round.random("faults"));
         let faults_until = Instant::now() + Duration::from_secs(1);
-        Self { stage, slots, plans, faults, faults_until, control, drill: Drill::new() }
+        Self { stage, slots, plans, faults, faults_until, control, failover: FailoverTest::new() }
     }
 
     /// Kills servers until the round ends, waits for the clients, and kills the rest.
     pub(super) fn run(mut self, until: Until) -> Result<()> {
         let is_enough = |fleet: &Self| {
             let kills = fleet.stage.tally.kills.load(Ordering::Relaxed);
-            let is_killed = kills >= until.kills && (fleet.drill.is_over() || !until.needs_drill);
+            let is_killed = kills >= until.kills && (fleet.failover.is_over() || !until.needs_failover);
             (is_killed || Instant::now() >= until.time || fleet.stage.is_closing())
-                && !fleet.drill.is_active()
+                && !fleet.failover.is_active()
         };
         while !is_enough(&self) {
             self.change_faults()?;
             self.kill_due_servers();
             self.start_servers()?;
-            Drill::tick(&mut self)?;
+            FailoverTest::tick(&mut self)?;
             thread::sleep(TICK);
         }
         self.stage.close();
@@ -136,14 +136,14 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    pub(super) fn drill_mut(&mut self) -> &mut Drill {
-        &mut self.drill
+    pub(super) fn failover_mut(&mut self) -> &mut FailoverTest {
+        &mut self.failover
     }
 
     fn kill_due_servers(&mut self) {
         let due: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].is_due()).collect();
         for slot in due {
-            let kills_all = self.slots[slot].plan.kills_all && !self.drill.is_active();
+            let kills_all = self.slots[slot].plan.kills_all && !self.failover.is_active();
             self.kill(slot);
             if kills_all {
                 for other in 0..self.slots.len() {
@@ -219,7 +219,7 @@ impl<'a> Fleet<'a> {
     /// Publishes the addresses of the servers that listen.
     pub(super) fn announce(&self) {
         let targets = self.slots.iter().filter_map(Slot::server);
-        let paused = self.drill.stopped_slot();
+        let paused = self.failover.stopped_slot();
         let target = |(server, name): (&Server, ServerName)| Target {
             name,
             address: server.address,
@@ -229,8 +229,8 @@ impl<'a> Fleet<'a> {
     }
 
     fn change_faults(&mut self) -> Result<()> {
-        // A drill expects a takeover after ten seconds without a heartbeat, counted while the store accepts writes.
-        if self.drill.is_active() {
+        // A failover test expects a takeover after ten seconds without a heartbeat, counted while the store accepts writes.
+        if self.failover.is_active() {
             return Ok(());
         }
         if Instant::now() < self.faults_until {
@@ -241,7 +241,7 @@ impl<'a> Fleet<'a> {
         self.set_faults(faults)
     }
 
-    /// Ends the injected faults. During a drill no others begin.
+    /// Ends the injected faults. During a failover test no others begin.
     pub(super) fn clear_faults(&self) -> Result<()> {
         self.set_faults(SyncFaults::default())
     }

@@ -1,8 +1,8 @@
 //! The record of a round: every acknowledgement and every event that clients received, with its time. The verification compares
 //! it with the stored state.
 
-use super::drill::Situation;
-use crate::rig::{event_id::EventId, locked, script::Kind};
+use super::failover::StopPoint;
+use crate::harness::{event_id::EventId, locked, script::Kind};
 use serde_json::{Value, json};
 use std::{sync::Mutex, time::Duration};
 
@@ -24,7 +24,7 @@ pub(super) struct Message {
     pub(super) kind: Kind,
     pub(super) key: Option<String>,
     pub(super) first_sent: Moment,
-    /// When it was first acknowledged.
+    /// Time of the first acknowledgement.
     pub(super) accepted: Option<Moment>,
     /// The server that acknowledged it first.
     pub(super) accepted_by: Option<ServerName>,
@@ -132,7 +132,7 @@ impl Window {
 /// A server that was stopped in the middle of a run, and continued after another server had finished the run.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
-    pub(super) situation: Situation,
+    pub(super) point: StopPoint,
     pub(super) session: String,
     /// The token of the message whose run it is.
     pub(super) token: String,
@@ -149,7 +149,7 @@ pub(super) struct Record {
     pub(super) messages: Vec<Message>,
     pub(super) readings: Vec<Reading>,
     pub(super) printed: Vec<Printed>,
-    /// When each server was killed or stopped.
+    /// Kill and stop times of servers.
     pub(super) ends: Vec<(ServerName, Moment)>,
     pub(super) windows: Vec<Window>,
     pub(super) stops: Vec<Stop>,
@@ -202,10 +202,10 @@ impl Record {
             let to = window.to.map(|to| to.as_secs_f64());
             lines.push(json!({"faults": window.from.as_secs_f64(), "to": to}).to_string());
         }
-        for Stop { situation, session, run, server: ServerName { slot, spawn }, at, .. } in &self.stops {
+        for Stop { point, session, run, server: ServerName { slot, spawn }, at, .. } in &self.stops {
             let (server, at) = (format!("{slot}/{spawn}"), at.as_secs_f64());
             let line =
-                json!({"stop": situation.name(), "session": session, "run": run, "server": server, "at": at});
+                json!({"stop": point.name(), "session": session, "run": run, "server": server, "at": at});
             lines.push(line.to_string());
         }
         lines.extend(self.executions.iter().map(|call| json!({"executed": call}).to_string()));

@@ -6,39 +6,39 @@
 //! clients have finished; then all servers are killed, a new one is started, and its state is compared with what the clients
 //! received.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`plan`] | the messages, kills and faults, made from the seed |
-//! | [`fleet`], [`drill`] | the servers, their kills, the faults of the disk; the server that is stopped |
+//! | [`fleet`], [`failover`] | the servers, their kills, the faults of the disk; the server that is stopped |
 //! | [`client`], [`reader`], [`terminal`] | clients that send messages, read runs, and record the answers |
-//! | [`journal`], [`truth`], [`verify`] | the record of the clients, the stored state, and their comparison |
+//! | [`journal`], [`stored_state`], [`verify`] | the record of the clients, the stored state, and their comparison |
 //! | [`power_cut`] | another test with the same clients: the state that a power cut leaves on the disk |
 //!
 //! The plan is reproducible; the interleaving of processes is not. A violation therefore keeps its evidence: the database, the
 //! logs of the servers and the journal of the clients.
 
 mod client;
-mod drill;
+mod failover;
 mod fleet;
 mod journal;
 mod plan;
 pub(crate) mod power_cut;
 mod reader;
 mod stage;
+mod stored_state;
 mod terminal;
-mod truth;
 mod verify;
 
 use crate::{
     Result, Workspace,
-    rig::{
+    harness::{
         interrupt,
         machine::{self, Machine},
         preload::{Control, Library},
     },
 };
 use client::Client;
-use drill::Situation;
+use failover::StopPoint;
 use fleet::{Fleet, Until};
 use journal::Record;
 use stage::{Clock, Round, Stage, Tally};
@@ -50,14 +50,14 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use stored_state::StoredState;
 use terminal::Terminal;
-use truth::Truth;
 
 const USAGE: &str = "\
 cargo xtask torture [--minutes N] [--kills K] [--seed S]
 
 Kills `lango serve` with SIGKILL repeatedly while clients send messages, and verifies that nothing acknowledged is lost. Once in
-every 100 kills it stops a server (SIGSTOP) in several situations at once and continues it after another server has taken its
+every 100 kills it stops a server (SIGSTOP) at several stop points at once and continues it after another server has taken its
 runs over. Ends after N minutes or K kills, whichever comes first; without either, after 60 kills. The same seed sends the same
 messages and plans the same kills. On a violation, exits with code 1 and keeps a directory with the evidence.";
 
@@ -66,8 +66,8 @@ const TERMINALS: u64 = 1;
 /// Kills of one round.
 const ROUND: u64 = 100;
 const DEFAULT_KILLS: u64 = 60;
-/// A test with this many kills must stop a server in every situation.
-const DRILLED: u64 = 60;
+/// A test with this many kills must stop a server at every stop point.
+const FAILOVER_KILLS: u64 = 60;
 /// How long a new server may take to finish the runs of the killed ones.
 const SETTLES_WITHIN: Duration = Duration::from_mins(3);
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -183,20 +183,20 @@ fn rounds(machine: &Machine, control: Option<&Control>, tally: &Tally, options: 
             break;
         }
         let planned = kills.min(done + ROUND);
-        let until = Until { kills: planned, time, needs_drill: planned - done >= DRILLED };
+        let until = Until { kills: planned, time, needs_failover: planned - done >= FAILOVER_KILLS };
         let round = Round { seed: options.seed, number };
         let stage = Stage::new(machine, round, tally, Clock::Time(Instant::now()));
         play(&stage, control, until)?;
         let mut record = stage.journal.into_record();
         record.executions = machine.held_calls()?;
-        let server = machine.serve("truth")?;
+        let server = machine.serve("stored-state")?;
         let deadline = Instant::now() + SETTLES_WITHIN;
-        let truth = Truth::read(server.address, &round.session(""), deadline)?;
-        outcome.violations = verify::verify(&record, &truth);
+        let stored_state = StoredState::read(server.address, &round.session(""), deadline)?;
+        outcome.violations = verify::verify(&record, &stored_state);
         outcome.violations.extend(missing_stops(tally));
         outcome.violations.extend(damage(&[machine.database()]));
-        outcome.runs += truth.sessions.values().map(|session| session.runs.len()).sum::<usize>();
-        keep_evidence(machine.root(), &record, &truth, &outcome.violations)?;
+        outcome.runs += stored_state.sessions.values().map(|session| session.runs.len()).sum::<usize>();
+        keep_evidence(machine.root(), &record, &stored_state, &outcome.violations)?;
     }
     Ok(outcome)
 }
@@ -223,14 +223,16 @@ fn play(stage: &Stage<'_>, control: Option<&Control>, until: Until) -> Result<()
     })
 }
 
-/// The situations in which no server was stopped, although the test was long enough for a drill.
+/// The stop points at which no server was stopped, although the test was long enough for a failover test.
 fn missing_stops(tally: &Tally) -> Vec<String> {
-    if tally.kills.load(Ordering::Relaxed) < DRILLED || interrupt::is_set() {
+    if tally.kills.load(Ordering::Relaxed) < FAILOVER_KILLS || interrupt::is_set() {
         return Vec::new();
     }
-    let is_missing = |situation: &Situation| tally.stops_in(*situation).load(Ordering::Relaxed) == 0;
-    let missing = Situation::ALL.into_iter().filter(is_missing);
-    missing.map(|situation| format!("no server was stopped in the situation {}", situation.name())).collect()
+    let is_missing = |stop_point: &StopPoint| tally.stops_in(*stop_point).load(Ordering::Relaxed) == 0;
+    let missing = StopPoint::ALL.into_iter().filter(is_missing);
+    missing
+        .map(|stop_point| format!("no server was stopped at the stop point {}", stop_point.name()))
+        .collect()
 }
 
 /// Checks the integrity of databases with the SQLite of Python, if Python is installed.
@@ -253,7 +255,12 @@ for path in sys.argv[1:]:
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-fn keep_evidence(root: &Path, record: &Record, truth: &Truth, violations: &[String]) -> Result<()> {
+fn keep_evidence(
+    root: &Path,
+    record: &Record,
+    stored_state: &StoredState,
+    violations: &[String],
+) -> Result<()> {
     if violations.is_empty() {
         return Ok(());
     }
@@ -262,7 +269,7 @@ fn keep_evidence(root: &Path, record: &Record, truth: &Truth, violations: &[Stri
     }
     fs::write(root.join("violations.txt"), violations.join("\n") + "\n")?;
     fs::write(root.join("journal.jsonl"), record.lines())?;
-    fs::write(root.join("truth.txt"), format!("{truth:#?}\n"))?;
+    fs::write(root.join("stored_state.txt"), format!("{stored_state:#?}\n"))?;
     Ok(())
 }
 
@@ -280,15 +287,15 @@ mod tests {
     }
 
     #[test]
-    fn test_without_a_stop_in_every_situation_has_a_violation() {
+    fn test_without_a_stop_in_every_stop_point_has_a_violation() {
         let tally = Tally::default();
         assert_eq!(missing_stops(&tally), Vec::<String>::new());
-        tally.kills.store(DRILLED, Ordering::Relaxed);
-        assert_eq!(missing_stops(&tally).len(), Situation::ALL.len());
-        for situation in [Situation::Streaming, Situation::IdempotentCall, Situation::FirstByte] {
-            stage::count(tally.stops_in(situation));
+        tally.kills.store(FAILOVER_KILLS, Ordering::Relaxed);
+        assert_eq!(missing_stops(&tally).len(), StopPoint::ALL.len());
+        for stop_point in [StopPoint::Streaming, StopPoint::IdempotentCall, StopPoint::FirstByte] {
+            stage::count(tally.stops_in(stop_point));
         }
-        assert_eq!(missing_stops(&tally), ["no server was stopped in the situation once-call"]);
+        assert_eq!(missing_stops(&tally), ["no server was stopped at the stop point once-call"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The plan of a round: the messages of each client, the kills of the servers and the faults of the disk. It depends on the seed
 //! alone: the same seed gives the same plan.
 
-use crate::rig::{preload::SyncFaults, random::Random, script::Kind};
+use crate::harness::{preload::SyncFaults, random::Random, script::Kind};
 use std::time::Duration;
 
 /// Sessions that several clients and the terminals use at the same time.
@@ -32,7 +32,7 @@ pub(super) enum Delivery {
     Cancel(u64),
 }
 
-/// What a client does next.
+/// The next action of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Send {
@@ -85,7 +85,7 @@ impl Iterator for Actions {
     }
 }
 
-/// When a server is killed.
+/// The time of a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KillTime {
     /// This long after its process was started, before it listens or shortly after.

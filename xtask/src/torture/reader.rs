@@ -5,7 +5,7 @@ use super::{
     journal::{EventBody, Reading, Seen},
     stage::{Target, count},
 };
-use crate::rig::{
+use crate::harness::{
     event_id::EventId,
     http::{Answer, Request},
     machine::run_path,

@@ -1,10 +1,10 @@
 //! The state that the threads of one round share: the servers that listen, the journal, and whether the round continues.
 
 use super::{
-    drill::Situation,
+    failover::StopPoint,
     journal::{Journal, Moment, ServerName},
 };
-use crate::rig::{interrupt, locked, machine::Machine, random::Random};
+use crate::harness::{interrupt, locked, machine::Machine, random::Random};
 use std::{
     fs,
     net::SocketAddr,
@@ -32,21 +32,21 @@ pub(super) struct Target {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) kills: AtomicU64,
-    /// Servers that were stopped, by [`Situation`].
-    stops: [AtomicU64; Situation::ALL.len()],
+    /// Servers that were stopped, by [`StopPoint`].
+    stops: [AtomicU64; StopPoint::ALL.len()],
     pub(super) messages: AtomicU64,
     pub(super) events: AtomicU64,
 }
 
 impl Tally {
-    pub(super) fn stops_in(&self, situation: Situation) -> &AtomicU64 {
-        &self.stops[situation as usize]
+    pub(super) fn stops_in(&self, stop_point: StopPoint) -> &AtomicU64 {
+        &self.stops[stop_point as usize]
     }
 
     pub(super) fn line(&self) -> String {
         let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let stops = Situation::ALL
-            .map(|situation| format!("{} {}", count(self.stops_in(situation)), situation.name()))
+        let stops = StopPoint::ALL
+            .map(|stop_point| format!("{} {}", count(self.stops_in(stop_point)), stop_point.name()))
             .join(", ");
         format!(
             "{} kills, stops ({stops}), {} acknowledged events, {} messages",

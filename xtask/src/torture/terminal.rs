@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Result,
-    rig::{machine::Process, random::Random, script::Kind},
+    harness::{machine::Process, random::Random, script::Kind},
 };
 use serde_json::Value;
 use std::{

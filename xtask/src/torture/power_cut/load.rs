@@ -9,7 +9,7 @@ use super::super::{
 };
 use crate::{
     Result,
-    rig::{interrupt, machine::Machine},
+    harness::{interrupt, machine::Machine},
 };
 use std::{
     path::Path,

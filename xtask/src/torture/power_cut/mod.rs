@@ -2,7 +2,7 @@
 //! is reconstructed for many moments. A server on such a disk must have everything that was acknowledged before the cut, finish
 //! interrupted runs, and accept the next message.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`load`] | the recorded load |
 //! | [`trace`] | the operations that the preloaded library recorded |
@@ -18,12 +18,12 @@ use super::{
     damage,
     journal::{Moment, Record, text},
     stage::Round,
-    truth::Truth,
+    stored_state::StoredState,
     verify,
 };
 use crate::{
     Result, Workspace,
-    rig::{
+    harness::{
         http::Request,
         interrupt, locked,
         machine::{self, APP, Machine, USER, sessions_path},
@@ -202,9 +202,10 @@ impl Recording {
         let machine = self.machine.beside(self.directory(number))?;
         self.restore(cut, &machine)?;
         let server = machine.serve("server")?;
-        let truth = Truth::read(server.address, &self.round.session(""), Instant::now() + SETTLES_WITHIN)?;
-        let mut violations = verify::verify(&self.record.until(Moment::from_nanos(cut.at)), &truth);
-        violations.extend(next_message(server.address, &truth)?);
+        let stored_state =
+            StoredState::read(server.address, &self.round.session(""), Instant::now() + SETTLES_WITHIN)?;
+        let mut violations = verify::verify(&self.record.until(Moment::from_nanos(cut.at)), &stored_state);
+        violations.extend(next_message(server.address, &stored_state)?);
         Ok(violations)
     }
 
@@ -246,11 +247,11 @@ fn cuts(operations: &[trace::Record], options: Options) -> Vec<Cut> {
 }
 
 /// Sends a message to every session and to a new one, and checks the answers.
-fn next_message(server: SocketAddr, truth: &Truth) -> Result<Vec<String>> {
+fn next_message(server: SocketAddr, stored_state: &StoredState) -> Result<Vec<String>> {
     let (path, body) = (sessions_path(), json!({"sessionId": "after"}));
     Request::post(&path, &body).send(server, REQUEST)?.bytes()?;
     let mut violations = Vec::new();
-    for session in truth.sessions.keys().map(String::as_str).chain(["after"]) {
+    for session in stored_state.sessions.keys().map(String::as_str).chain(["after"]) {
         let token = format!("{session}-next");
         let message = json!({"role": "user", "parts": [{"text": Kind::Look.message(&token)}]});
         let body = json!({"appName": APP, "userId": USER, "sessionId": session, "newMessage": message});

@@ -5,7 +5,7 @@
 //! name is durable only if its directory was synced afterwards.
 
 use super::trace::{Operation, Position, Record};
-use crate::rig::random::Random;
+use crate::harness::random::Random;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
@@ -18,7 +18,7 @@ pub(super) struct Disk {
     pub(super) directories: BTreeSet<String>,
 }
 
-/// What happens to writes that no sync covers.
+/// The outcome of writes that no sync covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     AllLost,
@@ -201,9 +201,9 @@ impl Contents<'_> {
             let fate = if *at < self.synced { Fate::AllWritten } else { fate };
             match (change, fate) {
                 (Change::Write { offset, bytes: written }, Fate::Torn(sector)) => {
-                    let pieces = sectors(*offset, written.len(), sector);
-                    for piece in pieces.filter(|_| random.chance(500)) {
-                        write(&mut bytes, offset + piece.start, &written[piece]);
+                    let chunks = sectors(*offset, written.len(), sector);
+                    for chunk in chunks.filter(|_| random.chance(500)) {
+                        write(&mut bytes, offset + chunk.start, &written[chunk]);
                     }
                 }
                 _ if !fate.happens(random) => {}
@@ -229,9 +229,9 @@ fn sectors(offset: usize, length: usize, sector: usize) -> impl Iterator<Item = 
     let mut begin = 0;
     std::iter::from_fn(move || {
         let end = (begin + sector - (offset + begin) % sector).min(length);
-        let piece = begin..end;
+        let chunk = begin..end;
         begin = end;
-        (!piece.is_empty()).then_some(piece)
+        (!chunk.is_empty()).then_some(chunk)
     })
 }
 
@@ -332,8 +332,8 @@ mod tests {
             bytes.contains(&1) && bytes[100..].contains(&0)
         });
         assert!(torn);
-        let pieces: Vec<_> = sectors(100, 2000, 512).collect();
-        assert_eq!(pieces, [0..412, 412..924, 924..1436, 1436..1948, 1948..2000]);
+        let chunks: Vec<_> = sectors(100, 2000, 512).collect();
+        assert_eq!(chunks, [0..412, 412..924, 924..1436, 1436..1948, 1948..2000]);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use super::super::{
     journal::{Message, Moment, Record, text},
-    truth::{StoredSession, Truth},
+    stored_state::{StoredSession, StoredState},
 };
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
+pub(super) fn check(record: &Record, stored_state: &StoredState) -> Vec<String> {
     let mut sent: HashMap<&str, Vec<&Message>> = HashMap::new();
     for message in &record.messages {
         sent.entry(&message.session).or_default().push(message);
@@ -15,13 +15,13 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
     let mut violations = Vec::new();
     let none = StoredSession::default();
     for (session, sent) in &sent {
-        let stored = truth.sessions.get(*session).unwrap_or(&none);
+        let stored = stored_state.sessions.get(*session).unwrap_or(&none);
         let exchanges = exchanges(&stored.events);
         violations.extend(presence(sent, &exchanges));
         violations.extend(order(sent, &exchanges));
         violations.extend(sent.iter().flat_map(|message| answer(message, &exchanges)));
     }
-    for (session, stored) in &truth.sessions {
+    for (session, stored) in &stored_state.sessions {
         let known: HashSet<String> = sent
             .get(session.as_str())
             .into_iter()

@@ -18,15 +18,15 @@ mod stops;
 #[cfg(test)]
 mod tests;
 
-use super::{journal::Record, truth::Truth};
+use super::{journal::Record, stored_state::StoredState};
 
 /// All violations, each in one line.
-pub(super) fn verify(record: &Record, truth: &Truth) -> Vec<String> {
+pub(super) fn verify(record: &Record, stored_state: &StoredState) -> Vec<String> {
     let mut violations = record.problems.clone();
-    violations.extend(messages::check(record, truth));
-    violations.extend(runs::check(record, truth));
-    violations.extend(readings::check(record, truth));
-    violations.extend(shown::check(record, truth));
-    violations.extend(stops::check(record, truth));
+    violations.extend(messages::check(record, stored_state));
+    violations.extend(runs::check(record, stored_state));
+    violations.extend(readings::check(record, stored_state));
+    violations.extend(shown::check(record, stored_state));
+    violations.extend(stops::check(record, stored_state));
     violations
 }

@@ -3,14 +3,14 @@
 
 use super::super::{
     journal::{EventBody, Reading, Record, Seen, text},
-    truth::{StoredRun, Truth},
+    stored_state::{StoredRun, StoredState},
 };
 use serde_json::Value;
 
-pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
+pub(super) fn check(record: &Record, stored_state: &StoredState) -> Vec<String> {
     let mut violations = Vec::new();
     for reading in &record.readings {
-        let stored = truth.sessions.get(&reading.session);
+        let stored = stored_state.sessions.get(&reading.session);
         let stored = stored.and_then(|session| session.runs.iter().find(|run| run.id == reading.run));
         match stored {
             Some(run) => violations.extend(whole(reading, run).into_iter().chain(partial(reading))),
@@ -20,8 +20,11 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
         }
     }
     for printed in &record.printed {
-        let log =
-            truth.sessions.get(&printed.session).map(|session| session.events.as_slice()).unwrap_or_default();
+        let log = stored_state
+            .sessions
+            .get(&printed.session)
+            .map(|session| session.events.as_slice())
+            .unwrap_or_default();
         let whole = printed.events.iter().filter(|event| event["partial"] != true);
         for event in whole.filter(|event| !log.contains(event)) {
             let id = &event["id"];

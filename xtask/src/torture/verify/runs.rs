@@ -2,14 +2,14 @@
 
 use super::super::{
     journal::{Message, Record},
-    truth::{StoredRun, StoredSession, Truth},
+    stored_state::{StoredRun, StoredSession, StoredState},
 };
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
+pub(super) fn check(record: &Record, stored_state: &StoredState) -> Vec<String> {
     let mut violations = Vec::new();
     for message in &record.messages {
-        violations.extend(of_message(message, truth));
+        violations.extend(of_message(message, stored_state));
     }
     violations.extend(shared_runs(&record.messages));
     let cancelled: HashSet<&str> = record
@@ -18,20 +18,20 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
         .filter(|message| message.is_cancelled)
         .flat_map(|message| message.runs.iter().map(String::as_str))
         .collect();
-    for (name, session) in &truth.sessions {
+    for (name, session) in &stored_state.sessions {
         violations.extend(session.runs.iter().filter_map(|run| status(name, run, &cancelled)));
         violations.extend(events(name, session));
     }
     violations
 }
 
-fn of_message(message: &Message, truth: &Truth) -> Vec<String> {
+fn of_message(message: &Message, stored_state: &StoredState) -> Vec<String> {
     let Message { session, token, key, runs, .. } = message;
     let mut violations = Vec::new();
     if let Some(other) = runs.iter().find(|run| *run != &runs[0]) {
         violations.push(format!("key {key:?} of message {token} gave two runs: {} and {other}", runs[0]));
     }
-    let stored = truth.sessions.get(session);
+    let stored = stored_state.sessions.get(session);
     let is_stored =
         |id: &&String| stored.is_some_and(|session| session.runs.iter().any(|run| run.id == **id));
     let missing = runs.iter().find(|run| !is_stored(run));

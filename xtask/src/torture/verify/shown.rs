@@ -6,7 +6,7 @@
 
 use super::super::{
     journal::{EventBody, Moment, Reading, Record, ServerName, text},
-    truth::Truth,
+    stored_state::StoredState,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,7 +15,7 @@ use std::{
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
+pub(super) fn check(record: &Record, stored_state: &StoredState) -> Vec<String> {
     let mut ends: HashMap<ServerName, Moment> = HashMap::new();
     for (server, at) in &record.ends {
         let end = ends.entry(*server).or_insert(*at);
@@ -23,14 +23,14 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
     }
     let mut violations = Vec::new();
     for reading in &record.readings {
-        let session = truth.sessions.get(&reading.session);
+        let session = stored_state.sessions.get(&reading.session);
         let events = session.map(|session| session.events.as_slice()).unwrap_or_default();
-        for ((event, server, _), pieces) in groups(reading) {
+        for ((event, server, _), chunks) in groups(reading) {
             let Some(end) = ends.get(&server) else { continue };
             let stored = events.iter().find(|stored| stored["id"] == event).map(text).unwrap_or_default();
             let mut shown = String::new();
-            let lost = pieces.into_iter().find(|(piece, _)| {
-                shown.push_str(piece);
+            let lost = chunks.into_iter().find(|(chunk, _)| {
+                shown.push_str(chunk);
                 !stored.starts_with(&shown)
             });
             let Some((_, at)) = lost else { continue };
@@ -55,10 +55,10 @@ fn stored_later(record: &Record, server: ServerName, after: Moment, before: Mome
 }
 
 /// An event, the server that streamed it, and the process in its ids. A reader of `/run_sse` gets no ids; if it continues on
-/// `…/events`, the server sends the pieces again, under its own name.
+/// `…/events`, the server sends the chunks again, under its own name.
 type StreamedEvent<'a> = (&'a str, ServerName, &'a str);
 
-/// The pieces of text of each event that one server streamed, with their times.
+/// The chunks of text of each event that one server streamed, with their times.
 fn groups(reading: &Reading) -> BTreeMap<StreamedEvent<'_>, Vec<(&str, Moment)>> {
     let mut groups: BTreeMap<StreamedEvent<'_>, Vec<(&str, Moment)>> = BTreeMap::new();
     for seen in &reading.seen {

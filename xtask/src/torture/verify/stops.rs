@@ -2,21 +2,21 @@
 //! idempotent without executing it again, and nothing that the stopped server tries to store afterwards has any effect.
 
 use super::super::{
-    drill::Situation,
+    failover::StopPoint,
     journal::{Record, Stop, text},
-    truth::{StoredRun, StoredSession, Truth},
+    stored_state::{StoredRun, StoredSession, StoredState},
 };
-use crate::rig::script::{HELD_ACT, Kind};
+use crate::harness::script::{HELD_ACT, Kind};
 use serde_json::Value;
 
 /// How the result of a call begins that may or may not have taken effect.
 const OUTCOME_UNKNOWN: &str = "interrupted, outcome unknown";
 
-pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
+pub(super) fn check(record: &Record, stored_state: &StoredState) -> Vec<String> {
     let mut violations: Vec<String> =
-        truth.sessions.values().flat_map(|session| executed(record, session)).collect();
+        stored_state.sessions.values().flat_map(|session| executed(record, session)).collect();
     for stop in &record.stops {
-        let session = truth.sessions.get(&stop.session);
+        let session = stored_state.sessions.get(&stop.session);
         let run = session.and_then(|session| session.runs.iter().find(|run| run.id == stop.run));
         let (Some(session), Some(run)) = (session, run) else {
             violations.push(format!("{} is lost", named(stop)));
@@ -24,19 +24,19 @@ pub(super) fn check(record: &Record, truth: &Truth) -> Vec<String> {
         };
         violations.extend(late_commits(stop, session));
         violations.extend(answers(stop, run));
-        violations.extend(match stop.situation {
-            Situation::Streaming => partial_answer(stop, run),
-            Situation::IdempotentCall => repeated_call(record, stop, run),
-            Situation::OnceCall => settled_call(record, stop, run),
-            Situation::FirstByte => None,
+        violations.extend(match stop.point {
+            StopPoint::Streaming => partial_answer(stop, run),
+            StopPoint::IdempotentCall => repeated_call(record, stop, run),
+            StopPoint::OnceCall => settled_call(record, stop, run),
+            StopPoint::FirstByte => None,
         });
     }
     violations
 }
 
 fn named(stop: &Stop) -> String {
-    let Stop { situation, session, run, .. } = stop;
-    format!("run {run} of {session}, stopped in {}", situation.name())
+    let Stop { point, session, run, .. } = stop;
+    format!("run {run} of {session}, stopped at {}", point.name())
 }
 
 /// No call of the tool that is not idempotent was executed twice, whether its server was stopped or not.
@@ -147,16 +147,16 @@ mod tests {
     }
 
     /// The violations of a run with these events, an answer, and so many executions of its call.
-    fn violations(situation: Situation, events: &[Value], executions: usize) -> Vec<String> {
-        let (record, truth) = stopped(situation, events, executions);
-        check(&record, &truth)
+    fn violations(stop_point: StopPoint, events: &[Value], executions: usize) -> Vec<String> {
+        let (record, stored_state) = stopped(stop_point, events, executions);
+        check(&record, &stored_state)
     }
 
-    fn stopped(situation: Situation, events: &[Value], executions: usize) -> (Record, Truth) {
+    fn stopped(stop_point: StopPoint, events: &[Value], executions: usize) -> (Record, StoredState) {
         let mut events = events.to_vec();
         events.push(event("a", &json!({"text": "and so on"})));
         let stop = Stop {
-            situation,
+            point: stop_point,
             session: "s".to_owned(),
             token: "t".to_owned(),
             run: "r".to_owned(),
@@ -166,11 +166,11 @@ mod tests {
         };
         let run =
             StoredRun { id: "r".to_owned(), status: "done".to_owned(), error: None, events: events.clone() };
-        let mut truth = Truth::default();
-        truth.sessions.insert("s".to_owned(), StoredSession { events, runs: vec![run] });
+        let mut stored_state = StoredState::default();
+        stored_state.sessions.insert("s".to_owned(), StoredSession { events, runs: vec![run] });
         let record =
             Record { stops: vec![stop], executions: vec!["c1".to_owned(); executions], ..Record::default() };
-        (record, truth)
+        (record, stored_state)
     }
 
     #[track_caller]
@@ -181,16 +181,16 @@ mod tests {
     #[test]
     fn run_finished_by_another_server_has_no_violation() {
         let none = Vec::<String>::new();
-        assert_eq!(violations(Situation::Streaming, &[interrupted("telling story t w0")], 0), none);
-        assert_eq!(violations(Situation::FirstByte, &[], 0), none);
+        assert_eq!(violations(StopPoint::Streaming, &[interrupted("telling story t w0")], 0), none);
+        assert_eq!(violations(StopPoint::FirstByte, &[], 0), none);
         let repeated = called("held_look", &json!({"output": "released"}));
-        assert_eq!(violations(Situation::IdempotentCall, &repeated, 2), none);
-        assert_eq!(violations(Situation::OnceCall, &called(HELD_ACT, &unknown()), 1), none);
+        assert_eq!(violations(StopPoint::IdempotentCall, &repeated, 2), none);
+        assert_eq!(violations(StopPoint::OnceCall, &called(HELD_ACT, &unknown()), 1), none);
     }
 
     #[test]
     fn run_must_begin_with_its_partial_answer() {
-        let streaming = |events: &[Value]| violations(Situation::Streaming, events, 0);
+        let streaming = |events: &[Value]| violations(StopPoint::Streaming, events, 0);
         let wanted = "does not begin with its interrupted answer";
         one(&streaming(&[]), wanted);
         one(&streaming(&[interrupted("")]), wanted);
@@ -200,20 +200,20 @@ mod tests {
     #[test]
     fn call_that_is_not_idempotent_must_be_executed_once_with_unknown_outcome() {
         let call = |response: &Value, executions| {
-            violations(Situation::OnceCall, &called(HELD_ACT, response), executions)
+            violations(StopPoint::OnceCall, &called(HELD_ACT, response), executions)
         };
         let twice = call(&unknown(), 2);
         assert!(twice.iter().any(|violation| violation == "call c1 of held_act was executed 2 times"));
         assert!(twice.iter().any(|violation| violation.contains("is not settled")));
         one(&call(&json!({"output": "released"}), 1), "is not settled");
         one(&call(&unknown(), 0), "is not settled");
-        one(&violations(Situation::OnceCall, &[], 1), "is not settled");
+        one(&violations(StopPoint::OnceCall, &[], 1), "is not settled");
     }
 
     #[test]
     fn idempotent_call_must_be_repeated() {
         let call = |response: &Value, executions| {
-            violations(Situation::IdempotentCall, &called("held_look", response), executions)
+            violations(StopPoint::IdempotentCall, &called("held_look", response), executions)
         };
         one(&call(&json!({"output": "released"}), 1), "was not repeated");
         one(&call(&unknown(), 2), "was not repeated");
@@ -221,24 +221,26 @@ mod tests {
 
     #[test]
     fn repeated_call_without_a_stop_is_a_violation() {
-        let (mut record, truth) = stopped(Situation::OnceCall, &called(HELD_ACT, &unknown()), 2);
+        let (mut record, stored_state) = stopped(StopPoint::OnceCall, &called(HELD_ACT, &unknown()), 2);
         record.stops.clear();
-        one(&check(&record, &truth), "was executed 2 times");
+        one(&check(&record, &stored_state), "was executed 2 times");
     }
 
     #[test]
     fn event_stored_after_the_server_continued_is_a_violation() {
-        let (record, mut truth) = stopped(Situation::FirstByte, &[], 0);
-        let session = truth.sessions.get_mut("s").unwrap();
+        let (record, mut stored_state) = stopped(StopPoint::FirstByte, &[], 0);
+        let session = stored_state.sessions.get_mut("s").unwrap();
         session.events.push(event("late", &json!({"text": "waited silence t"})));
         one(
-            &check(&record, &truth),
+            &check(&record, &stored_state),
             "its log had 1 events before its server continued, and has 2 others now",
         );
-        let session = truth.sessions.get_mut("s").unwrap();
+        let session = stored_state.sessions.get_mut("s").unwrap();
         session.runs[0].events = session.events.clone();
-        assert!(check(&record, &truth).iter().any(|violation| violation.contains("is answered 2 times")));
-        truth.sessions.get_mut("s").unwrap().runs.clear();
-        one(&check(&record, &truth), "run r of s, stopped in first-byte is lost");
+        assert!(
+            check(&record, &stored_state).iter().any(|violation| violation.contains("is answered 2 times"))
+        );
+        stored_state.sessions.get_mut("s").unwrap().runs.clear();
+        one(&check(&record, &stored_state), "run r of s, stopped at first-byte is lost");
     }
 }

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
-    rig::{event_id::EventId, script::Kind},
+    harness::{event_id::EventId, script::Kind},
     torture::{
         journal::{EventBody, Message, Moment, Printed, Reading, Seen, ServerName, Window},
-        truth::{StoredRun, StoredSession},
+        stored_state::{StoredRun, StoredSession},
     },
 };
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn answer(token: &str, invocation: &str) -> Value {
 }
 
 /// Two messages, both answered; a reader has seen the first answer.
-fn valid() -> (Record, Truth) {
+fn valid() -> (Record, StoredState) {
     let answers = [answer("1", "i1"), answer("2", "i2")];
     let [first, second] = answers.clone();
     let events = vec![
@@ -58,8 +58,8 @@ fn valid() -> (Record, Truth) {
         second.clone(),
     ];
     let runs = vec![run("r2", vec![second]), run("r1", vec![first.clone()])];
-    let mut truth = Truth::default();
-    truth.sessions.insert("s".to_owned(), StoredSession { events, runs });
+    let mut stored_state = StoredState::default();
+    stored_state.sessions.insert("s".to_owned(), StoredSession { events, runs });
     let reading = Reading {
         seen: vec![
             seen("0-p-1", EventBody::Partial { event: "a-1".to_owned(), text: "noted".to_owned() }, 2),
@@ -74,22 +74,22 @@ fn valid() -> (Record, Truth) {
         readings: vec![reading],
         ..Record::default()
     };
-    (record, truth)
+    (record, stored_state)
 }
 
 /// Asserts that a change to the valid record gives this violation.
 #[track_caller]
 fn finds(wanted: &str, change: impl FnOnce(&mut Record, &mut StoredSession)) {
-    let (mut record, mut truth) = valid();
-    change(&mut record, truth.sessions.get_mut("s").unwrap());
-    let found = verify(&record, &truth);
+    let (mut record, mut stored_state) = valid();
+    change(&mut record, stored_state.sessions.get_mut("s").unwrap());
+    let found = verify(&record, &stored_state);
     assert!(found.iter().any(|violation| violation.contains(wanted)), "{wanted:?} is not in {found:#?}");
 }
 
 #[test]
 fn valid_record_has_no_violation() {
-    let (record, truth) = valid();
-    assert_eq!(verify(&record, &truth), Vec::<String>::new());
+    let (record, stored_state) = valid();
+    assert_eq!(verify(&record, &stored_state), Vec::<String>::new());
 }
 
 #[test]
@@ -119,30 +119,30 @@ fn missing_repeated_reordered_and_unanswered_messages_are_violations() {
 
 #[test]
 fn concurrent_messages_have_any_order() {
-    let (mut record, mut truth) = valid();
+    let (mut record, mut stored_state) = valid();
     record.messages[1].first_sent = at(1);
-    truth.sessions.get_mut("s").unwrap().events.rotate_left(2);
-    assert_eq!(verify(&record, &truth), Vec::<String>::new());
+    stored_state.sessions.get_mut("s").unwrap().events.rotate_left(2);
+    assert_eq!(verify(&record, &stored_state), Vec::<String>::new());
 }
 
 #[test]
 fn cancelled_or_unacknowledged_message_may_be_missing() {
     for is_cancelled in [true, false] {
-        let (mut record, mut truth) = valid();
+        let (mut record, mut stored_state) = valid();
         record.readings.clear();
         let message = &mut record.messages[0];
         message.is_cancelled = is_cancelled;
         if !is_cancelled {
             (message.accepted, message.runs) = (None, Vec::new());
         }
-        let session = truth.sessions.get_mut("s").unwrap();
+        let session = stored_state.sessions.get_mut("s").unwrap();
         session.events.drain(..2);
         session.runs.retain(|run| run.id != "r1" || is_cancelled);
         for run in session.runs.iter_mut().filter(|run| run.id == "r1") {
             run.status = "cancelled".to_owned();
             run.events.clear();
         }
-        assert_eq!(verify(&record, &truth), Vec::<String>::new());
+        assert_eq!(verify(&record, &stored_state), Vec::<String>::new());
     }
 }
 
@@ -195,37 +195,37 @@ fn missing_repeated_and_changed_events_of_a_reader_are_violations() {
 
 #[test]
 fn reader_that_disconnects_early_has_no_violation() {
-    let (mut record, truth) = valid();
+    let (mut record, stored_state) = valid();
     record.readings[0].is_complete = false;
     record.readings[0].seen.truncate(1);
-    assert_eq!(verify(&record, &truth), Vec::<String>::new());
+    assert_eq!(verify(&record, &stored_state), Vec::<String>::new());
 }
 
 #[test]
 fn reader_may_receive_partial_events_of_a_second_process_from_the_start() {
-    let (mut record, truth) = valid();
-    let piece =
+    let (mut record, stored_state) = valid();
+    let chunk =
         |event: &str, text: &str| EventBody::Partial { event: event.to_owned(), text: text.to_owned() };
-    let before = [seen("0-q-1", piece("a-0", "not"), 1), seen("0-q-2", piece("a-0", "ed"), 1)];
+    let before = [seen("0-q-1", chunk("a-0", "not"), 1), seen("0-q-2", chunk("a-0", "ed"), 1)];
     record.readings[0].seen.splice(0..0, before);
-    assert_eq!(verify(&record, &truth), Vec::<String>::new());
+    assert_eq!(verify(&record, &stored_state), Vec::<String>::new());
 }
 
 #[test]
-fn pieces_that_one_server_sends_again_under_other_ids_are_not_lost() {
-    let (mut record, truth) = valid();
+fn chunks_that_one_server_sends_again_under_other_ids_are_not_lost() {
+    let (mut record, stored_state) = valid();
     record.messages[1].first_sent = at(15);
     record.messages[1].accepted = Some(at(15));
     // First on `/run_sse`, without ids, then on `…/events` from the start.
-    let piece = EventBody::Partial { event: "a-1".to_owned(), text: "noted".to_owned() };
-    record.readings[0].seen.insert(0, seen("0-unknown-1", piece, 1));
+    let chunk = EventBody::Partial { event: "a-1".to_owned(), text: "noted".to_owned() };
+    record.readings[0].seen.insert(0, seen("0-unknown-1", chunk, 1));
     record.ends.push((ServerName { slot: 0, spawn: 1 }, at(20)));
-    assert_eq!(verify(&record, &truth), Vec::<String>::new());
+    assert_eq!(verify(&record, &stored_state), Vec::<String>::new());
 }
 
 /// A text was shown at 10 s and is not stored. Its server accepted a message that was sent at `later`, and was killed at 20 s.
 fn shown_and_lost(later: u64, windows: Vec<Window>) -> Vec<String> {
-    let (mut record, truth) = valid();
+    let (mut record, stored_state) = valid();
     record.messages[1].first_sent = at(later);
     record.messages[1].accepted = Some(at(later));
     let body = EventBody::Partial { event: "a-lost".to_owned(), text: "noted".to_owned() };
@@ -234,7 +234,7 @@ fn shown_and_lost(later: u64, windows: Vec<Window>) -> Vec<String> {
     record.readings.push(reading);
     record.ends.push((ServerName { slot: 0, spawn: 1 }, at(20)));
     record.windows = windows;
-    verify(&record, &truth)
+    verify(&record, &stored_state)
 }
 
 #[test]

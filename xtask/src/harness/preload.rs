@@ -40,7 +40,7 @@ impl Library {
             println!("skipped: injected storage faults, because they need LD_PRELOAD on Linux");
             return Ok(None);
         }
-        let folder = workspace.target.join("rig");
+        let folder = workspace.target.join("harness");
         fs::create_dir_all(&folder)?;
         let library = folder.join("libstorage.so");
         // Another process may have loaded the library, so it is replaced by a rename.

@@ -1,6 +1,6 @@
 //! The common parts of the tests that kill the real binary.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`machine`] | a directory with a configuration, a database and the binary |
 //! | [`preload`] | the library of `xtask/c/storage.c`, compiled when it is needed |

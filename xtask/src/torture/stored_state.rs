@@ -2,7 +2,7 @@
 
 use crate::{
     Result,
-    rig::{
+    harness::{
         event_id::EventId,
         http::Request,
         machine::{run_path, session_path, sessions_path},
@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_millis(50);
 const MOST_RUNS: usize = 1_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Truth {
+pub(super) struct StoredState {
     pub(super) sessions: BTreeMap<String, StoredSession>,
 }
 
@@ -48,10 +48,10 @@ impl StoredRun {
     }
 }
 
-impl Truth {
+impl StoredState {
     /// Reads all sessions whose id has this prefix, when their runs are over or at the deadline.
     pub(super) fn read(server: SocketAddr, prefix: &str, deadline: Instant) -> Result<Self> {
-        let mut truth = Self::default();
+        let mut stored_state = Self::default();
         let listed = get(server, &sessions_path())?;
         let ids = listed.as_array().map(Vec::as_slice).unwrap_or_default().iter();
         for id in ids.filter_map(|session| session["id"].as_str()).filter(|id| id.starts_with(prefix)) {
@@ -61,9 +61,9 @@ impl Truth {
             }
             let session = get(server, &session_path(id))?;
             let events = session["events"].as_array().cloned().unwrap_or_default();
-            truth.sessions.insert(id.to_owned(), StoredSession { events, runs });
+            stored_state.sessions.insert(id.to_owned(), StoredSession { events, runs });
         }
-        Ok(truth)
+        Ok(stored_state)
     }
 }
 

@@ -1,11 +1,11 @@
-//! The requests of a drill. It sends few of them and expects each to succeed: no fault of the disk is injected meanwhile.
+//! The requests of a failover test. It sends few of them and expects each to succeed: no fault of the disk is injected meanwhile.
 
 use super::super::{
     client::message_body,
     journal::{Message, Moment, ServerName},
     stage::{Stage, count},
 };
-use crate::rig::{
+use crate::harness::{
     http::{Answer, Request},
     machine::{run_path, session_path, sessions_path},
     script::Kind,

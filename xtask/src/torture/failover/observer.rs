@@ -5,7 +5,7 @@ use super::super::{
     journal::{EventBody, Reading, Seen, ServerName},
     stage::{Stage, count},
 };
-use crate::rig::{
+use crate::harness::{
     event_id::EventId,
     http::{Request, StreamedEvent},
     machine::run_path,
@@ -53,7 +53,7 @@ impl Observer {
         let path = format!("{}/events", run_path(session, run));
         thread::spawn(move || {
             let ended = read(address, &path, &sender);
-            // The drill may be over.
+            // The failover test may be over.
             let _ = sender.send(Update::Ended(ended));
         });
         Self { reading: Reading::new(session, run), server, state: State::Opening, updates }

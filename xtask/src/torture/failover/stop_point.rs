@@ -1,8 +1,8 @@
-//! The situations in which a drill stops a server, and how each of them is recognised. Pure functions of what a reader of the run
+//! The points at which a failover test stops a server, and how each of them is recognised. Pure functions of what a reader of the run
 //! has received and of what is stored.
 
 use super::super::journal::{EventBody, Moment, Reading};
-use crate::rig::script::Kind;
+use crate::harness::script::Kind;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const REQUEST_AGE: Duration = Duration::from_millis(200);
 
 /// The activity of a server for a run when it is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Situation {
+pub(in super::super) enum StopPoint {
     /// It streams an answer, and readers have received some of the text.
     Streaming,
     /// An idempotent call has begun and has no result.
@@ -24,8 +24,8 @@ pub(in super::super) enum Situation {
     FirstByte,
 }
 
-impl Situation {
-    /// In the order of preparation: the situation with the shortest duration is last.
+impl StopPoint {
+    /// In the order of preparation: the stop point with the shortest duration is last.
     pub(in super::super) const ALL: [Self; 4] =
         [Self::Streaming, Self::IdempotentCall, Self::OnceCall, Self::FirstByte];
 
@@ -38,7 +38,7 @@ impl Situation {
         }
     }
 
-    /// The message that leads to the situation.
+    /// The message that leads to the stop point.
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Streaming => Kind::Story,
@@ -48,7 +48,7 @@ impl Situation {
         }
     }
 
-    /// Whether the run is in the situation. `reading` is what a reader on the server has received, `executed` the ids of the calls
+    /// Whether the run is at the stop point. `reading` is what a reader on the server has received, `executed` the ids of the calls
     /// whose command has started.
     pub(super) fn is_reached(self, reading: &Reading, executed: &[String], times: Times) -> bool {
         if self.is_over(reading) {
@@ -70,7 +70,7 @@ impl Situation {
         }
     }
 
-    /// Whether the situation has passed.
+    /// Whether the stop point has passed.
     pub(super) fn is_over(self, reading: &Reading) -> bool {
         let stored = reading.seen.iter().filter(|seen| matches!(seen.body, EventBody::Stored(_))).count();
         match self {
@@ -80,7 +80,7 @@ impl Situation {
         }
     }
 
-    /// Whether a session of one message is in the situation, according to its stored events.
+    /// Whether a session of one message is at the stop point, according to its stored events.
     pub(super) fn is_stored(self, events: &[Value]) -> bool {
         match (self, events) {
             (Self::Streaming | Self::FirstByte, [message]) => message["author"] == "user",
@@ -99,7 +99,7 @@ pub(super) struct Times {
     pub(super) accepted: Moment,
 }
 
-/// When the pieces of text were received.
+/// Receive times of the text deltas.
 fn texts(reading: &Reading) -> impl Iterator<Item = Moment> {
     let is_text = |body: &EventBody| matches!(body, EventBody::Partial { text, .. } if !text.is_empty());
     reading.seen.iter().filter(move |seen| is_text(&seen.body)).map(|seen| seen.at)
@@ -116,7 +116,7 @@ mod tests {
         super::super::journal::{Seen, ServerName},
         *,
     };
-    use crate::rig::event_id::EventId;
+    use crate::harness::event_id::EventId;
     use serde_json::json;
 
     fn user() -> Value {
@@ -134,28 +134,28 @@ mod tests {
         Reading { seen: seen.collect(), ..Reading::new("s", "r") }
     }
 
-    fn piece(text: &str) -> EventBody {
+    fn chunk(text: &str) -> EventBody {
         EventBody::Partial { event: "e".to_owned(), text: text.to_owned() }
     }
 
-    /// Whether the situation is reached this many milliseconds after the message was accepted.
-    fn is_reached(situation: Situation, reading: &Reading, executed: &str, millis: u64) -> bool {
+    /// Whether the stop point is reached this many milliseconds after the message was accepted.
+    fn is_reached(stop_point: StopPoint, reading: &Reading, executed: &str, millis: u64) -> bool {
         let accepted = Duration::from_secs(5);
         let times = Times { now: accepted + Duration::from_millis(millis), accepted };
-        situation.is_reached(reading, &[executed.to_owned()], times)
+        stop_point.is_reached(reading, &[executed.to_owned()], times)
     }
 
     #[test]
-    fn streaming_situation_needs_text_older_than_the_save_interval_and_newer_text() {
-        /// Pieces of text that were received this many milliseconds after the first one.
-        fn received(pieces: &[(&str, u64)]) -> Reading {
-            let mut reading = reading(pieces.iter().map(|(text, _)| piece(text)));
-            for (seen, (_, millis)) in reading.seen.iter_mut().zip(pieces) {
+    fn streaming_stop_point_needs_text_older_than_the_save_interval_and_newer_text() {
+        /// Chunks of text that were received this many milliseconds after the first one.
+        fn received(chunks: &[(&str, u64)]) -> Reading {
+            let mut reading = reading(chunks.iter().map(|(text, _)| chunk(text)));
+            for (seen, (_, millis)) in reading.seen.iter_mut().zip(chunks) {
                 seen.at += Duration::from_millis(*millis);
             }
             reading
         }
-        let streams = |reading: &Reading| is_reached(Situation::Streaming, reading, "", 5_000);
+        let streams = |reading: &Reading| is_reached(StopPoint::Streaming, reading, "", 5_000);
         assert!(streams(&received(&[("a", 0), ("b", 600), ("c", 1_200)])));
         assert!(!streams(&received(&[("a", 0), ("b", 1_100)])));
         assert!(!streams(&received(&[("", 0), ("b", 1_200)])) && !streams(&received(&[])));
@@ -165,34 +165,34 @@ mod tests {
     }
 
     #[test]
-    fn call_situation_needs_a_stored_and_executed_call_without_result() {
-        for situation in [Situation::IdempotentCall, Situation::OnceCall] {
+    fn call_stop_point_needs_a_stored_and_executed_call_without_result() {
+        for stop_point in [StopPoint::IdempotentCall, StopPoint::OnceCall] {
             let called = reading([EventBody::Stored(call())]);
-            assert!(is_reached(situation, &called, "c1", 0));
-            assert!(!is_reached(situation, &called, "c0", 0));
-            assert!(!is_reached(situation, &reading([]), "c1", 0));
+            assert!(is_reached(stop_point, &called, "c1", 0));
+            assert!(!is_reached(stop_point, &called, "c0", 0));
+            assert!(!is_reached(stop_point, &reading([]), "c1", 0));
             let answered = reading([EventBody::Stored(call()), EventBody::Stored(json!({}))]);
-            assert!(!is_reached(situation, &answered, "c1", 0));
+            assert!(!is_reached(stop_point, &answered, "c1", 0));
         }
     }
 
     #[test]
-    fn first_byte_situation_needs_a_reader_without_events() {
-        assert!(is_reached(Situation::FirstByte, &reading([]), "", 200));
-        assert!(!is_reached(Situation::FirstByte, &reading([]), "", 100));
-        assert!(!is_reached(Situation::FirstByte, &reading([piece("a")]), "", 200));
+    fn first_byte_stop_point_needs_a_reader_without_events() {
+        assert!(is_reached(StopPoint::FirstByte, &reading([]), "", 200));
+        assert!(!is_reached(StopPoint::FirstByte, &reading([]), "", 100));
+        assert!(!is_reached(StopPoint::FirstByte, &reading([chunk("a")]), "", 200));
     }
 
     #[test]
-    fn stored_situation_has_the_message_and_at_most_the_call() {
-        for situation in [Situation::Streaming, Situation::FirstByte] {
-            assert!(situation.is_stored(&[user()]));
-            assert!(!situation.is_stored(&[]) && !situation.is_stored(&[user(), call()]));
+    fn stored_stop_point_has_the_message_and_at_most_the_call() {
+        for stop_point in [StopPoint::Streaming, StopPoint::FirstByte] {
+            assert!(stop_point.is_stored(&[user()]));
+            assert!(!stop_point.is_stored(&[]) && !stop_point.is_stored(&[user(), call()]));
         }
-        for situation in [Situation::IdempotentCall, Situation::OnceCall] {
-            assert!(situation.is_stored(&[user(), call()]));
-            assert!(!situation.is_stored(&[user()]) && !situation.is_stored(&[user(), user()]));
-            assert!(!situation.is_stored(&[user(), call(), user()]));
+        for stop_point in [StopPoint::IdempotentCall, StopPoint::OnceCall] {
+            assert!(stop_point.is_stored(&[user(), call()]));
+            assert!(!stop_point.is_stored(&[user()]) && !stop_point.is_stored(&[user(), user()]));
+            assert!(!stop_point.is_stored(&[user(), call(), user()]));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The messages of the tests and the answers that they must get. An answer repeats the token of its message, which is unique, so
 //! that it cannot be mistaken for the answer to another message.
 
-use crate::rig::random::Random;
+use crate::harness::random::Random;
 
 /// Rules of the scripted model. The first one answers a run that continues after an interrupted answer.
 const SCRIPT: &str = "\
@@ -109,7 +109,7 @@ fn words(number: usize) -> String {
     words.join(" ")
 }
 
-/// What a message makes the agent do.
+/// The behaviour that a message triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A few words.
