@@ -1,6 +1,6 @@
 //! Test support that several crates share. It is never part of the product.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`store_suite`] | tests that every store backend must pass |
 //! | [`property`] | deterministic property tests with coverage counts |

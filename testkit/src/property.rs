@@ -1,4 +1,4 @@
-//! Property tests: deterministic cases unless the environment sets a seed, and counts of what the cases covered.
+//! Property tests: deterministic cases unless the environment sets a seed, and coverage counts.
 
 use proptest::{
     strategy::Strategy,
@@ -21,7 +21,7 @@ pub fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> R
     assert!(failure.is_none(), "{}", failure.unwrap_or_default());
 }
 
-/// Counts what the generated cases contain, so that a test fails if they never contained an interesting case.
+/// Coverage counts of generated cases, so that a test fails if they never contained an interesting case.
 #[derive(Debug, Default)]
 pub struct CaseTally(RefCell<BTreeMap<&'static str, usize>>);
 
@@ -31,7 +31,7 @@ impl CaseTally {
     }
 
     /// Panics with all counts if one of them is zero.
-    pub fn judge(&self) {
+    pub fn assert_covered(&self) {
         let counts = self.0.borrow();
         let is_complete = !counts.is_empty() && counts.values().all(|&count| count > 0);
         assert!(is_complete, "a kind of case was never generated: {counts:#?}");
@@ -46,14 +46,14 @@ mod tests {
     fn a_tally_with_a_zero_count_fails() {
         let tally = CaseTally::default();
         tally.count("calls", true);
-        tally.judge();
+        tally.assert_covered();
         tally.count("orphans", false);
-        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tally.judge())).is_err());
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tally.assert_covered())).is_err());
     }
 
     #[test]
     #[should_panic(expected = "a kind of case was never generated")]
     fn an_empty_tally_fails() {
-        CaseTally::default().judge();
+        CaseTally::default().assert_covered();
     }
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: rules that the compiler does not check, such as dependencies between crates, sizes, style and names.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`dependencies`] | which crate may depend on which |
 //! | [`sizes`], [`exceptions`] | lines of a file, methods of a trait, and the exceptions |
@@ -88,7 +88,7 @@ fn problems(workspace: &Workspace, files: &[(String, String)]) -> Vec<Problem> {
         if workspace.packages.iter().any(|package| package.manifest == *path) {
             problems.extend(manifests::check_manifest(path, text));
         }
-        if path == "ARCHITECTURE.md" {
+        if names::GLOSSARIES.contains(&path.as_str()) {
             problems.extend(names::check_glossary(path, text, &sources));
         }
         if path == "Cargo.lock" {

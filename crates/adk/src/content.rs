@@ -45,7 +45,7 @@ impl Content {
         self.parts.iter().filter_map(Part::response)
     }
 
-    /// Removes the thought signatures. They are valid in a complete answer only, not in a piece of a stream.
+    /// Removes the thought signatures. They are valid in a complete answer only, not in a chunk of a stream.
     pub(crate) fn without_signatures(mut self) -> Self {
         for part in &mut self.parts {
             part.thought_signature = None;

@@ -62,7 +62,7 @@ impl DraftFlush {
     }
 }
 
-/// The text that a streamed answer has emitted so far. Adjacent pieces of one kind (thought or text) are merged. Calls and
+/// The text that a streamed answer has emitted so far. Adjacent chunks of one kind (thought or text) are merged. Calls and
 /// signatures are left out, because they are valid in a complete answer only.
 ///
 /// A service that stores a draft in increments merges them with this type.

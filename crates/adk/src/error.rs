@@ -177,7 +177,7 @@ pub enum StoreFault {
     #[error("the database of the sessions was replaced while it was in use; restart to use the new one")]
     Replaced,
     #[error(
-        "a file beside the database of the sessions was deleted or replaced; restart, which loses nothing"
+        "a file beside the database of the sessions was deleted or replaced; restart lango, which loses no data"
     )]
     Detached,
     #[error("the store of the sessions is closed; the program is ending")]

@@ -13,7 +13,7 @@ pub struct Event {
     pub model_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
-    /// `true` on a piece of a streamed answer: emitted, never stored.
+    /// `true` on a chunk of a streamed answer: emitted, never stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<bool>,
     #[serde(alias = "turn_complete", skip_serializing_if = "Option::is_none")]

@@ -12,8 +12,8 @@ enum TemplatePart<'a> {
 /// Fills a template. `lookup` returns the text of a key. Fails with the first required key that is missing.
 pub fn fill(template: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut filled = String::with_capacity(template.len());
-    for piece in pieces(template) {
-        match piece {
+    for part in template_parts(template) {
+        match part {
             TemplatePart::Text(text) => filled.push_str(text),
             TemplatePart::Key { name, optional } => match lookup(name) {
                 Some(value) => filled.push_str(&value),
@@ -27,15 +27,15 @@ pub fn fill(template: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<S
 
 /// The artifacts that a template refers to.
 pub fn artifact_names(template: &str) -> Vec<&str> {
-    let keys = pieces(template).into_iter().filter_map(|piece| match piece {
+    let keys = template_parts(template).into_iter().filter_map(|part| match part {
         TemplatePart::Key { name, .. } => name.strip_prefix("artifact."),
         TemplatePart::Text(_) => None,
     });
     keys.collect()
 }
 
-fn pieces(template: &str) -> Vec<TemplatePart<'_>> {
-    let mut pieces = Vec::new();
+fn template_parts(template: &str) -> Vec<TemplatePart<'_>> {
+    let mut parts = Vec::new();
     let mut rest = template;
     let mut searched = 0;
     while let Some(open) = rest[searched..].find('{').map(|at| at + searched) {
@@ -47,13 +47,13 @@ fn pieces(template: &str) -> Vec<TemplatePart<'_>> {
             searched = open + length;
             continue;
         };
-        pieces.push(TemplatePart::Text(&rest[..open]));
-        pieces.push(key);
+        parts.push(TemplatePart::Text(&rest[..open]));
+        parts.push(key);
         rest = &rest[open + length..];
         searched = 0;
     }
-    pieces.push(TemplatePart::Text(rest));
-    pieces
+    parts.push(TemplatePart::Text(rest));
+    parts
 }
 
 /// The braces at the start of the text, with their contents. As in ADK, `{{key}}` is the same as `{key}`.

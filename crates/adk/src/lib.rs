@@ -8,7 +8,7 @@
 //! | [`agent`], [`instruction`] | the tree of agents, instruction templates |
 //! | [`model`], [`tool`] | ports to language models and tools, requests and responses, the ledger |
 //! | [`flow`] | decisions as pure functions: next step, contents of a request, transfer, settling, span attributes |
-//! | [`notes`] | the kernel's own texts in requests and in the log |
+//! | [`notes`] | texts that the runner writes into requests and into the log |
 //! | [`runner`] | one turn, from a message to its last event |
 //! | [`draft`] | emitted text of an answer that is not in the log yet, flush before exit |
 //! | [`recipe`] | how the request of a model call was built, to rebuild it from the log |

@@ -20,7 +20,7 @@ pub trait Llm: Send + Sync {
     fn name(&self) -> &str;
     fn generate(&self, request: LlmRequest, stream: bool) -> LlmStream;
 
-    /// The body of a request that was sent as `sent` says; `None` if it cannot be encoded again.
+    /// Encodes a request with the parameters in `sent`; `None` if it cannot be encoded again.
     fn encode(&self, _request: &LlmRequest, _sent: &SentRequest) -> Option<Vec<u8>> {
         None
     }
@@ -30,7 +30,7 @@ pub trait Llm: Send + Sync {
 pub struct LlmRequest {
     pub contents: Vec<ContentRef>,
     /// The user's request, if it lies before the loaded part of the session.
-    pub task: Option<SharedText>,
+    pub user_request: Option<SharedText>,
     pub config: GenerateContentConfig,
     /// In the agent's order, so that equal requests are equal bytes and hit the provider's cache.
     pub tools: Vec<FunctionDeclaration>,
@@ -42,7 +42,7 @@ pub enum ContentRef {
     /// The content of an event, shared with the log.
     Event(Arc<Event>),
     Owned(Box<Content>),
-    /// A text of the kernel's own, in the user role.
+    /// A text written by the runner, in the user role.
     Note(Note, Box<Content>),
 }
 

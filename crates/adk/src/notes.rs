@@ -1,4 +1,4 @@
-//! Texts that the kernel writes itself, into requests and into the log. Stored sessions contain them, so their wording is
+//! Texts that the runner writes itself, into requests and into the log. Stored sessions contain them, so their wording is
 //! part of the storage format.
 //!
 //! A request marks its notes by type ([`ContentRef::Note`](crate::model::ContentRef::Note)): a user's message with the same

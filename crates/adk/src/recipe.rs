@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use shared_text::SharedText;
 use std::sync::Arc;
 
-/// What a request consists of besides the events of the session.
+/// The inputs of a request other than the session's events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRecipe {
     pub agent: String,
@@ -20,7 +20,7 @@ pub struct CallRecipe {
     /// Calls before the loaded events that one of the events responds to.
     pub deferred: Vec<PendingCall>,
     /// The user's request, if it lies before the loaded events.
-    pub task: Option<SharedText>,
+    pub user_request: Option<SharedText>,
     /// The settings with the system instruction, as JSON.
     pub config: String,
     /// The tool declarations, as JSON.
@@ -29,14 +29,15 @@ pub struct CallRecipe {
     pub sent: Option<SentRequest>,
 }
 
-/// How the model adapter encoded a request.
+/// The parameters with which the model adapter encoded a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SentRequest {
     /// The provider's name in the configuration.
     pub provider: String,
     /// The origin of opaque data that this model accepts.
-    pub stamp: String,
+    #[serde(rename = "stamp")]
+    pub origin: String,
     pub model: String,
     /// The token budget of the history.
     pub budget: u32,
@@ -52,13 +53,13 @@ pub struct SentRequest {
 
 impl CallRecipe {
     pub(crate) fn new(agent: &LlmAgent, session: &impl Session, request: &LlmRequest) -> Self {
-        let LlmRequest { task, config, tools, contents: _ } = request;
+        let LlmRequest { user_request, config, tools, contents: _ } = request;
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         Self {
             agent: agent.name.clone(),
             include: agent.include_contents,
             deferred: session.pending().deferred.clone(),
-            task: task.clone(),
+            user_request: user_request.clone(),
             config: json(serde_json::to_string(config)),
             tools: json(serde_json::to_string(tools)),
             sent: None,
@@ -75,6 +76,6 @@ impl CallRecipe {
             deferred: &self.deferred,
         });
         let (config, tools) = (serde_json::from_str(&self.config)?, serde_json::from_str(&self.tools)?);
-        Ok(LlmRequest { contents, task: self.task.clone(), config, tools })
+        Ok(LlmRequest { contents, user_request: self.user_request.clone(), config, tools })
     }
 }

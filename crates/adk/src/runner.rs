@@ -1,4 +1,4 @@
-//! The runner: the agents of an app, its sessions, and the loop of a turn.
+//! The runner: the agents of an app, its sessions, and the agent loop of a turn.
 
 use crate::{
     agent::AgentTree,

@@ -18,7 +18,7 @@ pub trait Session: Send + Sync {
     fn key(&self) -> &SessionKey;
     fn events(&self) -> &[Arc<Event>];
     /// The user's last request before the loaded events, if they contain none.
-    fn task(&self) -> Option<&SharedText>;
+    fn user_request(&self) -> Option<&SharedText>;
     fn pending(&self) -> &PendingWork;
     /// A flat map; keys have the prefixes of [`Scope`](crate::state::Scope).
     fn state(&self) -> &Map<String, Value>;
@@ -31,7 +31,7 @@ pub trait Session: Send + Sync {
 pub struct LogEntry {
     pub event: Event,
     pub effect: RunEffect,
-    /// How the request was built that the event is the answer to.
+    /// The recipe of the request that the event answers.
     pub recipe: Option<Box<CallRecipe>>,
 }
 
@@ -65,7 +65,7 @@ impl From<Event> for LogEntry {
 /// Whether a commit ends the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEffect {
-    /// The run continues, whatever the log says.
+    /// The run continues, regardless of the log.
     Continues,
     /// As `Continues`, and the event belongs to an earlier run: it settles what that run left open.
     Settles,

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// Computes the cost of an event; `None` if unknown.
 pub type EventPrice = Arc<dyn Fn(&Event) -> Option<f64> + Send + Sync>;
 
-/// Records that a call begins, before it does.
+/// A write-ahead record (intent log) of tool calls: a call is recorded before it runs.
 pub trait Ledger: Send + Sync {
     fn begin(&self, session: &SessionKey, call_id: &str) -> BoxFuture<'_, Result<(), ServiceError>>;
 }

@@ -45,7 +45,7 @@ pub struct Span {
     pub attributes: Map<String, Value>,
     /// The error type, if the operation failed.
     pub error: Option<String>,
-    /// Of a model call: the time until the first piece of the answer. Not an attribute.
+    /// Of a model call: the time until the first chunk of the answer. Not an attribute.
     pub first_token: Option<Duration>,
     /// The session that the span belongs to. Not an attribute.
     pub session: Option<Arc<SessionKey>>,
@@ -171,7 +171,7 @@ impl ActiveSpan {
         }
     }
 
-    /// Sets the time until the first piece of the answer.
+    /// Sets the time until the first chunk of the answer.
     pub fn set_first_token(&mut self, time: Option<Duration>) {
         if let Some((_, span)) = self.0.as_deref_mut() {
             span.first_token = time;

@@ -71,7 +71,7 @@ impl<S: TurnService> Turn<'_, S> {
         failpoint::pass(Point::BeforeOpening).await;
         let stored = self.runner.sessions.begin_turn(&mut self.session, opening).await?;
         failpoint::pass(Point::AfterOpening).await;
-        // The user knows what the user has sent, and the events of earlier runs are for the readers of those.
+        // Not emitted: the user's own message, and events of earlier runs, which go to the readers of those runs.
         let own =
             |event: &&std::sync::Arc<Event>| !event.is_from_user() && event.invocation_id == self.invocation;
         stored.iter().filter(own).for_each(|event| self.emit(event));

@@ -1,6 +1,6 @@
 //! Agent: the single path by which every front end runs a turn.
 //!
-//! | layer | what it adds |
+//! | layer | responsibility |
 //! |---|---|
 //! | [`Agent::run`] | the run's identity: an answer continues the run that asked |
 //! | `run_arrived` | order: messages are accepted in the order of their arrival |
@@ -46,8 +46,8 @@ use std::{
     time::Duration,
 };
 
-/// Metadata key of a generated correction, which is stored as a user message; front ends can tell it from the user's
-/// text.
+/// Metadata key of a generated correction, which is stored as a user message; front ends can distinguish it from the
+/// user's text.
 pub const CORRECTION: &str = "lango:correction";
 
 /// Whether an event in the user's name is a generated correction.

@@ -1,6 +1,6 @@
 //! The adapters between ADK's runner, the session store, the providers and the tools.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`agent`] | the single path by which every front end runs a turn |
 //! | [`turns`] | turn ownership: one run at a time per session, in order of acceptance, across processes |
@@ -14,6 +14,7 @@
 //! model call. An event is visible in the session object exactly when it is durable.
 
 pub mod agent;
+mod digest;
 pub mod model;
 pub mod runs;
 pub mod store;

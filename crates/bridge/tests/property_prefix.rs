@@ -1,6 +1,6 @@
 //! As a session grows, each request is a prefix of the next one, so that the provider's prompt cache applies.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test at its line")]
 
 #[path = "generate/runs.rs"]
 mod runs;
@@ -45,7 +45,7 @@ fn request_starts_with_the_previous_request() {
         }
         Ok(())
     });
-    tally.judge();
+    tally.assert_covered();
 }
 
 /// Removes cache markers.
@@ -67,8 +67,8 @@ fn runner_events_need_no_repair() {
         for request in requests(&run) {
             let conversation = &request.messages[1..];
             prop_assert_eq!(history::repair(conversation.to_vec()), conversation);
-            let said = format!("{conversation:?}");
-            prop_assert!(!said.contains("outcome unknown") && !said.contains("[Earlier"), "{said}");
+            let text = format!("{conversation:?}");
+            prop_assert!(!text.contains("outcome unknown") && !text.contains("[Earlier"), "{text}");
         }
         Ok(())
     });

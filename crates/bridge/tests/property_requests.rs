@@ -1,6 +1,6 @@
 //! For any log, the request is legal, fits the budget, and contains the user's messages.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test at its line")]
 
 #[path = "generate/legal.rs"]
 mod legal;
@@ -42,7 +42,7 @@ fn request_of_any_log_is_legal_and_fits() {
         tally::request(&tally, &request.messages);
         assert_legal_and_fitting(&request, &log)
     });
-    tally.judge();
+    tally.assert_covered();
 }
 
 fn assert_legal_and_fitting(request: &ModelRequest, log: &Log) -> Result<(), TestCaseError> {
@@ -62,7 +62,7 @@ fn assert_legal_and_fitting(request: &ModelRequest, log: &Log) -> Result<(), Tes
     Ok(())
 }
 
-/// The length of the newest exchange with the opening that it needs.
+/// The length of the newest exchange with the preamble that it needs.
 fn newest_exchange(messages: &[ModelMessage]) -> usize {
     // An interrupted answer and its continue note.
     if texts(&messages[messages.len() - 1..]) == CONTINUE_NOTE {
@@ -93,16 +93,18 @@ fn request_of_any_stored_log_is_legal_and_fits() {
         });
         let request = view::of_events(session.events_adapter(), log.budget);
         tally.count("tails", session.events().len() < log.rows.len());
-        let (task, said) =
-            (session.task().filter(|_| !has_ambiguous_author(session.events())), texts(&request.messages));
-        tally.count("tasks before the tail", task.is_some());
-        if let Some(task) = task {
-            let quoted = said.matches("The request was: ").count() == 1;
-            prop_assert!(quoted, "{task} is not in {said}");
+        let (user_request, text) = (
+            session.user_request().filter(|_| !has_ambiguous_author(session.events())),
+            texts(&request.messages),
+        );
+        tally.count("tasks before the tail", user_request.is_some());
+        if let Some(user_request) = user_request {
+            let quoted = text.matches("The request was: ").count() == 1;
+            prop_assert!(quoted, "{user_request} is not in {text}");
         }
         assert_legal_and_fitting(&request, &log)
     });
-    tally.judge();
+    tally.assert_covered();
 }
 
 #[test]
@@ -112,7 +114,7 @@ fn user_messages_are_in_the_request() {
     check(2_000, &logs::log(), |log| {
         let window = EventsAdapter::new(AGENT, &log.rows, log.budget, log.cut);
         let (whole, request) = (view::of_events(&window, no_limit), request(&log));
-        let (tags, said) = (user_tags(window.all()), texts(&request.messages));
+        let (tags, text) = (user_tags(window.all()), texts(&request.messages));
         for tag in &tags {
             prop_assert!(texts(&whole.messages).contains(tag), "{tag} is not in {whole:#?}");
         }
@@ -122,19 +124,19 @@ fn user_messages_are_in_the_request() {
         tally.count("histories that fit", fits && !tags.is_empty());
         tally.count("histories that do not", !fits && tags.len() > 1);
         // A request before the window is quoted within the available room.
-        prop_assert!(!fits || window.task().is_some() || request == whole, "{request:#?}");
+        prop_assert!(!fits || window.user_request().is_some() || request == whole, "{request:#?}");
         // Older messages may be removed; the last one is there, if only its ends.
         if let Some(last) = tags.last().filter(|_| !has_ambiguous_author(window.all())) {
-            let is_shortened = !said.contains(last);
+            let is_shortened = !text.contains(last);
             tally.count("last messages that are shortened", is_shortened);
             prop_assert!(
                 !is_shortened || newest_user_text(&request).contains(LEFT_OUT),
-                "{last} is not in {said}"
+                "{last} is not in {text}"
             );
         }
         Ok(())
     });
-    tally.judge();
+    tally.assert_covered();
 }
 
 /// The mark in a truncated text.

@@ -1,7 +1,7 @@
 //! The token estimate, compared with the tokenizer that it replaces.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says where")]
-#![expect(clippy::print_stdout, reason = "the figures are worth reading when all is well")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap fails the test at its line")]
+#![expect(clippy::print_stdout, reason = "prints its figures also on success")]
 
 use std::{fmt::Write as _, fs, path::Path, sync::LazyLock};
 
@@ -54,7 +54,7 @@ fn slices(text: &str) -> Vec<&str> {
 }
 
 /// Checks every corpus of a folder; the message contains all figures, so that one failure shows them all.
-fn judge(folder: &str, names: &[&str], corpus_limit: f64, slice_limit: f64) {
+fn check_corpus(folder: &str, names: &[&str], corpus_limit: f64, slice_limit: f64) {
     let (mut report, mut failed) = (String::new(), false);
     let corpora = corpora(folder);
     assert_eq!(corpora.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names);
@@ -78,12 +78,12 @@ const PROMISED: [&str; 6] = ["chinese", "code", "english", "japanese", "json", "
 
 #[test]
 fn estimate_is_within_15_per_cent_on_held_out_texts() {
-    judge("judge", &PROMISED, CORPUS, SLICE);
+    check_corpus("held-out", &PROMISED, CORPUS, SLICE);
 }
 
 #[test]
 fn estimate_is_within_its_limits_on_tuning_texts() {
-    judge("tune", &PROMISED, CORPUS, SLICE);
+    check_corpus("tune", &PROMISED, CORPUS, SLICE);
 }
 
 #[test]
@@ -106,12 +106,12 @@ fn estimate_is_bounded_on_other_languages_and_encoded_data() {
         "traditional_chinese",
         "vietnamese",
     ];
-    judge("other", &names, OTHER, OTHER);
+    check_corpus("other", &names, OTHER, OTHER);
 }
 
 #[test]
 fn corpora_are_large_enough() {
-    for (name, text) in corpora("tune").into_iter().chain(corpora("judge")) {
+    for (name, text) in corpora("tune").into_iter().chain(corpora("held-out")) {
         assert!(text.len() >= 6_000, "{name} has only {} bytes", text.len());
     }
 }

@@ -1,6 +1,6 @@
 //! `lango sessions import` through the binary: imported sessions are shown and continued.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test at its line")]
 
 use insta::assert_snapshot;
 use rusqlite::Connection;

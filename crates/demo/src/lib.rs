@@ -4,7 +4,7 @@
 //! It makes the whole product work offline and without a key. A response depends only on the request, so it is
 //! deterministic.
 //!
-//! | module | content |
+//! | module | contents |
 //! |---|---|
 //! | `input_words`, `clause` | the message as words and clauses |
 //! | `intent` | the intents of a message |

@@ -124,7 +124,7 @@ fn first_line(text: &str) -> String {
     }
 }
 
-/// What the model can do with the declared tools.
+/// Describes the capabilities of the model with the declared tools.
 fn offer(tools: &[ToolSpec]) -> String {
     const SKILLS: [(&str, &str); 5] = [
         ("now", "tell the time and the date («what time is it in Tokyo?»)"),

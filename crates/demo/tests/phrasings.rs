@@ -127,7 +127,7 @@ fn call_model(messages: &[ModelMessage]) -> (String, Vec<ToolCall>) {
     let (mut text, mut calls) = (String::new(), Vec::new());
     for event in block_on(events.collect::<Vec<_>>()) {
         match event {
-            StreamEvent::TextDelta { text: piece, .. } => text.push_str(&piece),
+            StreamEvent::TextDelta { text: chunk, .. } => text.push_str(&chunk),
             StreamEvent::ToolCall(call) => calls.push(call),
             StreamEvent::Sent(_)
             | StreamEvent::Thought { .. }

@@ -1,6 +1,6 @@
 //! Fail points: named points of a turn where a test aborts the process, makes a call fail, or delays it.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`Point`] | the points, and the faults that can be injected there |
 //! | [`reach`], [`hit`], [`pass`], [`around`] | the calls in product code |

@@ -38,7 +38,7 @@ points! {
     /// The commit that ends the run.
     BeforeFinish, "before-finish", Write;
     AfterFinish, "after-finish", Write;
-    /// A piece of a draft is stored.
+    /// A chunk of a draft is stored.
     BeforeDraft, "before-draft", Write;
     AfterDraft, "after-draft", Write;
     /// A queued message is withdrawn.
@@ -52,7 +52,7 @@ points! {
     AfterTakeOver, "after-take-over", Write;
     BeforeHeartbeat, "before-heartbeat", Write;
     AfterHeartbeat, "after-heartbeat", Write;
-    /// The session, a part of it, or a fact is read.
+    /// The session, a part of it, or a pending entry is read.
     BeforeLoad, "before-load", Read;
     AfterLoad, "after-load", Read;
     /// A queued run checks whether it is the first.
@@ -69,8 +69,8 @@ points! {
     AfterResume, "after-resume", Pass;
     /// The request is built and about to be sent.
     ModelRequest, "model-request", Model;
-    /// A piece of the answer was received and not shown yet.
-    ModelPiece, "model-piece", Model;
+    /// A chunk of the answer was received and not shown yet.
+    ModelChunk, "model-chunk", Model;
     /// The whole answer was received and not stored yet.
     ModelEnd, "model-end", Model;
     /// An event is about to be shown; a complete event is stored.

@@ -40,7 +40,7 @@ pub enum Error {
     Script { file: String, message: String },
 }
 
-/// What a caller may do that has not shown any output yet.
+/// The permitted reaction of a caller that has not shown any output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAdvice {
     Never,

@@ -1,6 +1,6 @@
 //! The model port: one provider-neutral request, one stream of events, and errors that say whether to retry.
 //!
-//! | module | content |
+//! | module | contents |
 //! |---|---|
 //! | [`message`] | messages and their parts |
 //! | [`request`] | messages, tools and options of one model call |

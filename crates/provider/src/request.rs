@@ -48,7 +48,7 @@ pub enum ReasoningEffort {
     Tokens(u32),
 }
 
-/// Which tools a model may or must call.
+/// The tools that a model may or must call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolChoice {
     Auto,

@@ -8,12 +8,12 @@ pub type ModelStream = BoxStream<'static, StreamEvent>;
 
 #[derive(Debug)]
 pub enum StreamEvent {
-    /// The next piece of the answer. A signature marks the end of a text part.
+    /// The next chunk of the answer. A signature marks the end of a text part.
     TextDelta {
         text: String,
         signature: Option<String>,
     },
-    /// The next piece of reasoning. A signature marks the end of a thought.
+    /// The next chunk of reasoning. A signature marks the end of a thought.
     Thought {
         text: String,
         signature: Option<String>,

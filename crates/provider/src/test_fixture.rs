@@ -192,13 +192,13 @@ pub(crate) fn assemble_message(events: Vec<StreamEvent>) -> ModelMessage {
         match (parts.last_mut(), event) {
             (
                 Some(MessagePart::Text { text, signature: end @ None, .. }),
-                StreamEvent::TextDelta { text: piece, signature },
+                StreamEvent::TextDelta { text: chunk, signature },
             )
             | (
                 Some(MessagePart::Thought { text, signature: end @ None }),
-                StreamEvent::Thought { text: piece, signature },
+                StreamEvent::Thought { text: chunk, signature },
             ) => {
-                text.push_str(&piece);
+                text.push_str(&chunk);
                 *end = signature;
             }
             (_, StreamEvent::TextDelta { text, signature }) => {

@@ -1,7 +1,8 @@
 //! The supported wire formats, and the operations that all of them have: encode a request, decode a stream frame by
 //! frame.
 //!
-//! Everything here is pure; [`crate::http`] does the I/O.
+//! Everything here is pure; [`crate::http`] does the I/O. `docs/src/how-to/add-a-provider.md` shows how to add a provider or
+//! a wire format.
 
 use crate::{
     Error, Media, ModelRequest, StreamEvent, anthropic, gemini,

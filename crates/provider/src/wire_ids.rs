@@ -7,7 +7,7 @@
 use crate::{ModelMessage, ToolResult, truncate::truncate_chars};
 use std::collections::{HashMap, HashSet};
 
-/// Which ids a provider accepts.
+/// Constraints of a provider on call ids.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdRules {
     pub(crate) max_chars: usize,

@@ -1,6 +1,6 @@
-//! The layers in front of the routes: `check_host` for every route, then `authenticate` for those that need a principal.
+//! The middleware of the routes: `check_host` for every route, then `authenticate` for those that need a principal.
 //!
-//! Which routes need one is decided by the route table, not by the path of a request, so that the router can be nested.
+//! The route table, not the request path, decides which routes need a principal, so that the router can be nested.
 
 use crate::{
     auth::{Authenticator, Caller, CredentialError, cookie},
@@ -120,7 +120,7 @@ impl AccessControl {
         Ok((caller.principal, permit))
     }
 
-    /// Counts a request of the caller. `None` for the machine's owner, who is not limited.
+    /// Counts a request of the caller. `None` for the local administrator, who is not limited.
     fn user_permit(&self, caller: &Caller) -> Result<Option<UserPermit>, AccessDenied> {
         let Some(key) = &caller.rate_limit_key else { return Ok(None) };
         let key = caller.principal.user.as_ref().map_or_else(|| key.clone(), |user| format!("user {user}"));

@@ -12,7 +12,7 @@ pub struct ServedApp {
     pub model: String,
 }
 
-/// What is wrong with an app. Public: it tells nothing about the configuration.
+/// The fault of an app. Public: reveals no configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppFaultKind {
     /// A file of the app is missing or cannot be read.

@@ -7,7 +7,7 @@ use axum::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// What a page of an allowed origin may do.
+/// Methods allowed for cross-origin requests.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");

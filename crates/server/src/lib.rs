@@ -1,11 +1,11 @@
 //! The HTTP server: ADK's REST API, and runs that continue without their client.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`routes`] | every route |
 //! | `handlers` | the handlers, by resource |
 //! | [`app_registry`] | the port to the agents |
-//! | [`access`] | the layers in front of the routes: host check, authentication, limits |
+//! | [`access`] | the middleware of the routes: host check, authentication, limits |
 //! | [`host_policy`], [`proxy`] | Host, Origin and CORS; forwarded headers of trusted proxies |
 //! | [`auth`] | tokens, login links and JWTs |
 //! | [`limits`], `concurrency`, [`tls`] | limits and the rate limiter; concurrent requests; certificates |

@@ -1,4 +1,4 @@
-//! Limits on what one client may use, and the rate limiter.
+//! Resource limits per client, and the rate limiter.
 
 use crate::connection::pace::MinRate;
 use lock::LockExt;
@@ -25,11 +25,11 @@ pub struct ServerLimits {
     pub connections: usize,
     /// Connections of an address without an authenticated request; behind a trusted proxy, concurrent requests.
     pub connections_per_address: usize,
-    /// Concurrent requests per user. The machine's owner is not limited.
+    /// Concurrent requests per user. The local administrator is not limited.
     pub requests_per_user: usize,
     /// Bytes of memory for large parts of responses.
     pub response_memory: usize,
-    /// Per token. The token of the machine's owner is not limited.
+    /// Per token. The local token is not limited.
     pub requests_per_minute: u32,
     /// Concurrent runs per user. Administrators are not limited.
     pub runs_per_user: usize,

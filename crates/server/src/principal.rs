@@ -1,4 +1,4 @@
-//! The principal of a request: who sent it and what it may access. The access layer authenticates it.
+//! The principal of a request: identity and permissions. The access layer authenticates it.
 
 use crate::error::ApiError;
 use adk::state::Scope;

@@ -1,7 +1,7 @@
 //! Memory for large parts of responses, which wait until their clients read them.
 //!
-//! Responses are streamed in small chunks, but an event or an artifact is serialized as a whole. What is larger than
-//! [`SMALL_PART`] is charged to a budget until it is sent.
+//! Responses are streamed in small chunks, but an event or an artifact is serialized as a whole. A part larger than
+//! [`SMALL_PART`] is charged to a budget until it is sent: back-pressure for slow clients.
 
 use axum::body::Bytes;
 use lock::LockExt;

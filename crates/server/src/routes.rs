@@ -1,4 +1,4 @@
-//! Every route of the server, in three tables: public routes, routes that need a principal, and ADK's operations that this
+//! All HTTP routes of the server, in three tables: public routes, routes that need a principal, and ADK's operations that this
 //! server does not have.
 
 use crate::{

@@ -1,5 +1,5 @@
-//! The events of a run as one JSON list. A short list is collected; a long one is read again and streamed, so that a response that
-//! nobody reads holds little memory.
+//! The events of a run as one JSON list. A short list is collected; a long one is read again and streamed, so that an unread
+//! response holds little memory.
 
 use crate::{error::ApiError, handlers::json_response};
 use adk::error::ServiceError;

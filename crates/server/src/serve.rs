@@ -116,7 +116,7 @@ fn limit_send_buffer(listener: &TcpListener) -> io::Result<()> {
     TcpSocket::from_std_stream(duplicate).set_send_buffer_size(SEND_BUFFER_BYTES)
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct ConnectionHandler {
     tls: Option<TlsAcceptor>,
     limits: ServerLimits,

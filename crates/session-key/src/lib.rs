@@ -1,4 +1,4 @@
-//! [`SessionKey`]: identifies a session, in the kernel as in the store.
+//! [`SessionKey`]: identifies a session, in `adk` as in the store.
 
 use std::fmt;
 

@@ -17,18 +17,20 @@ pub enum Error {
     /// The user has as many sessions as [`NewSession::quota`](crate::NewSession::quota) admits.
     #[error("user {user} has the maximum of {quota} sessions")]
     QuotaReached { user: String, quota: u64 },
-    #[error("session {key} has moved on: expected its end at {expected}, found it at {found}")]
+    #[error(
+        "session {key} was changed concurrently: expected last sequence number {expected}, found {found}"
+    )]
     Conflict { key: SessionKey, expected: Seq, found: Seq },
     /// A message id is used twice. If it is the id of the *last* message of a commit, the commit is a retry instead.
     #[error("session {key} has a message {id} already")]
     DuplicateMessage { key: SessionKey, id: String },
-    #[error("session {0} is being run by another process now")]
+    #[error("the lease of session {0} was lost: another process runs it now")]
     Fenced(SessionKey),
     /// Another run holds the lease or is queued before this one.
     #[error("session {0} is in use")]
     Busy(SessionKey),
     /// The run has a status that does not admit the transition, or has another owner.
-    #[error("run {id} of session {key} has moved on")]
+    #[error("run {id} of session {key} has another status or owner")]
     RunMoved { key: SessionKey, id: String },
     /// The run must be new, but the session has a run with this id.
     #[error("session {key} has a run {id} already")]
@@ -42,7 +44,7 @@ pub enum Error {
     #[error("the store is too busy: {waiting} writes are waiting")]
     QueueFull { waiting: usize },
     #[error(
-        "{path} was written by a newer version (schema {found}, this one knows {known}); use that version, or another data directory"
+        "{path} was written by a newer version (schema {found}, this one reads {known}); use that version, or another data directory"
     )]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
     /// Only for a file that is opened read-only: any other file is migrated.
@@ -60,7 +62,9 @@ pub enum Error {
     ReadOnly { path: PathBuf, source: BoxError },
     #[error("there is no space left to write {path}")]
     DiskFull { path: PathBuf, source: BoxError },
-    #[error("{path} is damaged or not a database; move it away to start anew, or restore a copy")]
+    #[error(
+        "{path} is damaged or not a database; move it away to start with an empty database, or restore a copy"
+    )]
     Damaged { path: PathBuf, source: BoxError },
     /// Rows or pages of one session cannot be read. Other sessions are not affected.
     #[error("session {key} is damaged")]

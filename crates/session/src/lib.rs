@@ -1,6 +1,6 @@
 //! The durable session log: an append-only log of messages per session, with state, runs, leases and artifacts.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`message`] | a row of the log |
 //! | [`store`] | sessions, and [`Commit`], the only way to change one |
@@ -9,7 +9,7 @@
 //! | [`owner`] | the processes that own runs, and their liveness |
 //! | [`draft`] | streamed text that is not in the log yet |
 //! | [`log`] | paged reads of a session, of a run, and of the state log |
-//! | [`facts`] | pending work: state derived from the part of the log before the tail |
+//! | [`pending`] | pending work: state derived from the part of the log before the tail |
 //! | [`recipe`] | how the request of a model call was built |
 //! | [`artifact`] | versioned files of a session or a user |
 //! | `import` (feature `import`) | imports databases of Lango in Go |
@@ -22,7 +22,6 @@ pub mod artifact;
 mod clock;
 pub mod draft;
 mod error;
-pub mod facts;
 #[cfg(feature = "import")]
 pub mod import;
 mod key;
@@ -31,6 +30,7 @@ pub mod log;
 pub mod memory;
 pub mod message;
 pub mod owner;
+pub mod pending;
 pub mod recipe;
 pub mod run;
 pub mod sqlite;
@@ -39,15 +39,15 @@ pub mod store;
 pub use artifact::{Artifact, ArtifactKey, ArtifactStore, NewArtifact};
 pub use draft::{Draft, Drafts};
 pub use error::{Error, Result};
-pub use facts::{Fact, FactChange};
 pub use key::{Seq, SessionKey};
 pub use lifecycle::RunStatus;
 pub use log::{PageRequest, SessionLog, StateEntry};
 pub use message::{SessionMessage, StoredMessage, ToolCall};
 pub use owner::{Heartbeat, Liveness, OwnerClaim, OwnerStatus, Owners};
+pub use pending::{PendingEntry, PendingEntryChange};
 pub use recipe::{NewRecipe, RecipeQuery, RecipeText, Recipes, StoredRecipe};
 pub use run::{
-    Activity, GoneOwner, Lease, NewRun, OwnedRun, RequestKey, RunLog, RunRecord, RunStore, TakeOver,
+    Activity, GoneOwner, IdempotencyKey, Lease, NewRun, OwnedRun, RunLog, RunRecord, RunStore, TakeOver,
     TakenOver, TakenOverState, Withdrawal,
 };
 pub use store::{

@@ -1,6 +1,6 @@
 //! Paged reads of a session's log.
 
-use crate::{Fact, Pending, Scope, Seq, SessionKey, StoredMessage};
+use crate::{Pending, PendingEntry, Scope, Seq, SessionKey, StoredMessage};
 use serde_json::Value;
 
 /// A page of a log.
@@ -35,6 +35,6 @@ pub trait SessionLog: Send + Sync {
     /// The next state changes of this session, oldest first. A page contains whole commits, so it may exceed its limit.
     fn state_changes(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StateEntry>>;
 
-    /// A fact by kind and id, carried or not. `None` if it or the session does not exist.
-    fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>>;
+    /// An entry of the pending work by kind and id, carried or not. `None` if it or the session does not exist.
+    fn pending_entry(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<PendingEntry>>;
 }

@@ -29,7 +29,7 @@ pub struct StoredRecipe {
     pub recipe: String,
 }
 
-/// Which recipes of a session to read.
+/// Selects recipes of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecipeQuery {
     /// The recipe of the message with this id.

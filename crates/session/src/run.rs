@@ -8,7 +8,7 @@ pub struct NewRun {
     /// Unique in the session. The id of a `waiting` run continues that run, unless `is_new` is set.
     pub id: String,
     pub owner: String,
-    pub request_key: Option<RequestKey>,
+    pub idempotency_key: Option<IdempotencyKey>,
     /// Fails with [`Error::RunExists`] if the session has a run with this id, whatever its status.
     pub is_new: bool,
 }
@@ -23,11 +23,12 @@ impl NewRun {
     }
 }
 
-/// An idempotency key. It is unique per user, and stored by the commit that stores the message.
+/// An idempotency key with the fingerprint of its request. It is unique per user, and stored by the commit that stores
+/// the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestKey {
+pub struct IdempotencyKey {
     pub key: String,
-    /// A digest of the request. The same key with another digest is refused.
+    /// The SHA-256 digest of the request. The same key with another fingerprint is refused.
     pub fingerprint: String,
 }
 
@@ -52,7 +53,7 @@ pub(crate) enum AcceptedAs {
 impl KnownRequest {
     /// Admits only the start of the queued run of the same request. Everything else is a duplicate.
     pub(crate) fn admit(self, key: &SessionKey, run: &NewRun, acceptance: AcceptedAs) -> Result<()> {
-        if let Some(request) = &run.request_key {
+        if let Some(request) = &run.idempotency_key {
             self.check(key, request)?;
         }
         let is_queued = self.id == run.id && self.status == RunStatus::Queued;
@@ -62,8 +63,8 @@ impl KnownRequest {
         Err(Error::Duplicate { key: self.key, id: self.id })
     }
 
-    /// Fails if the session or the fingerprint differ.
-    pub(crate) fn check(&self, key: &SessionKey, request: &RequestKey) -> Result<()> {
+    /// Compares an idempotency key: fails if the session or the fingerprint of the request differ.
+    pub(crate) fn check(&self, key: &SessionKey, request: &IdempotencyKey) -> Result<()> {
         let is_known = self.fingerprint.as_ref().is_none_or(|known| *known == request.fingerprint);
         if self.key == *key && is_known { Ok(()) } else { Err(Error::KeyReused) }
     }
@@ -157,7 +158,7 @@ pub struct TakenOver {
     pub state: TakenOverState,
 }
 
-/// What the new owner needs to continue a run. Only a running run holds a lease.
+/// The state that the new owner needs to continue a run. Only a running run holds a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakenOverState {
     Queued {
@@ -217,7 +218,7 @@ pub trait RunLog: Send + Sync {
     fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<RunRecord>>;
 
     /// Finds the run of a request by its idempotency key. [`Error::KeyReused`] if the key belongs to another request.
-    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>>;
+    fn run_of_request(&self, key: &SessionKey, request: &IdempotencyKey) -> Pending<'_, Option<RunRecord>>;
 
     /// The newest runs of a session, newest first.
     fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<RunRecord>>;

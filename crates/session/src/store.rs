@@ -1,8 +1,8 @@
 //! Sessions, and the commits that change them.
 
 use crate::{
-    Draft, Fact, FactChange, Lease, NewRecipe, NewRun, Pending, RunStatus, Seq, SessionKey, SessionMessage,
-    StoredMessage,
+    Draft, Lease, NewRecipe, NewRun, Pending, PendingEntry, PendingEntryChange, RunStatus, Seq, SessionKey,
+    SessionMessage, StoredMessage,
 };
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub struct StateChange {
     pub value: Value,
 }
 
-/// What [`SessionStore::create`] does if the session exists.
+/// The behaviour of [`SessionStore::create`] for an existing session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
     /// Fails with [`Error::Exists`](crate::Error::Exists).
@@ -87,7 +87,7 @@ pub struct TailBudget {
 }
 
 impl TailBudget {
-    /// No messages, only state and facts.
+    /// No messages, only state and pending work.
     pub const NONE: Self = Self { tokens: 0, rows: 0 };
     pub const ALL: Self = Self { tokens: u64::MAX, rows: usize::MAX };
 }
@@ -102,8 +102,8 @@ pub struct Snapshot {
     pub truncated: bool,
     /// The state of all scopes, ordered by scope and then by the first assignment of the key.
     pub state: Vec<StateChange>,
-    /// The carried facts, ordered by kind and id.
-    pub facts: Vec<Fact>,
+    /// The carried entries of the pending work, ordered by kind and id.
+    pub pending: Vec<PendingEntry>,
     /// Streamed text of an interrupted run that is not in the log.
     pub draft: Option<Draft>,
 }
@@ -169,7 +169,7 @@ pub struct Commit {
     pub messages: Vec<SessionMessage>,
     /// Logged at the last sequence number of the commit.
     pub state: Vec<StateChange>,
-    pub facts: Vec<FactChange>,
+    pub pending: Vec<PendingEntryChange>,
     pub turn: TurnChange,
     /// Fails with [`Error::Conflict`](crate::Error::Conflict) unless this is the last sequence number of the session.
     pub expected_seq: Option<Seq>,
@@ -229,7 +229,7 @@ pub struct ListQuery {
 pub trait SessionStore: Send + Sync {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow>;
 
-    /// Reads the tail, the state and the facts of a session. `None` if the session does not exist.
+    /// Reads the tail, the state and the pending work of a session. `None` if the session does not exist.
     fn load(&self, key: &SessionKey, tail: TailBudget) -> Pending<'_, Option<Snapshot>>;
 
     /// Returns after the commit is durable.

@@ -69,7 +69,7 @@ async fn log(store: &SqliteStore, session: &str) -> Vec<StoredMessage> {
     store.read(&key(session), page(0, 10_000)).await.unwrap()
 }
 
-async fn said(store: &SqliteStore, session: &str) -> Vec<String> {
+async fn rows_as_lines(store: &SqliteStore, session: &str) -> Vec<String> {
     let line = |row: StoredMessage| format!("{}: {}", row.message.role, row.message.content);
     log(store, session).await.into_iter().map(line).collect()
 }
@@ -89,7 +89,7 @@ async fn messages_are_imported_in_the_order_of_time_then_number() {
     let report = import(&store, &path).await;
     assert_eq!((report.sessions, report.messages), (count(8, 0), count(24, 0)));
     assert_eq!(
-        said(&store, "talk").await,
+        rows_as_lines(&store, "talk").await,
         ["user: I am Ann.", "assistant: Hello Ann.", "user: What is my name?", "assistant: Ann."]
     );
     let row = &log(&store, "talk").await[0].message;
@@ -171,9 +171,9 @@ async fn a_repeated_import_changes_nothing_and_a_later_one_adds_new_messages() {
         .unwrap();
     let third = import(&store, &path).await;
     assert_eq!((third.messages, anomalies(&third)), (count(1, 23), vec![]));
-    let said = said(&store, "talk").await;
-    assert_eq!(said[1], "assistant: Hello Ann.");
-    assert_eq!(said[4..], ["user: text of ours", "user: Still there?"]);
+    let lines = rows_as_lines(&store, "talk").await;
+    assert_eq!(lines[1], "assistant: Hello Ann.");
+    assert_eq!(lines[4..], ["user: text of ours", "user: Still there?"]);
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn two_files_with_the_same_key_and_numbers_are_both_imported() {
     let (store, _home) = ours();
     import(&store, &first).await;
     assert_eq!(import(&store, &second).await.messages, count(1, 0));
-    assert_eq!(said(&store, "default").await, ["user: on the laptop", "user: on the server"]);
+    assert_eq!(rows_as_lines(&store, "default").await, ["user: on the laptop", "user: on the server"]);
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn messages_are_appended_to_an_existing_session_and_reported_as_an_anomaly
     store.commit(&key("talk"), message_commit("ours")).await.unwrap();
     let report = import(&store, &path).await;
     assert_eq!(report.anomalies[&Anomaly::ExistingSession].examples, ["talk"]);
-    assert_eq!(said(&store, "talk").await[..2], ["user: text of ours", "user: I am Ann."]);
+    assert_eq!(rows_as_lines(&store, "talk").await[..2], ["user: text of ours", "user: I am Ann."]);
     assert_eq!(anomalies(&import(&store, &path).await), []);
 }
 
@@ -275,7 +275,7 @@ async fn an_early_schema_without_author_and_a_later_one_with_ciphertext_are_impo
         conn.execute_batch(&format!("{schema}{rows} UPDATE messages SET role = role{extra}")).unwrap();
         let (store, _home) = ours();
         assert_eq!(anomalies(&import(&store, &path).await), expected);
-        assert_eq!(said(&store, "s").await, ["user: hi"]);
+        assert_eq!(rows_as_lines(&store, "s").await, ["user: hi"]);
     }
 }
 

@@ -9,4 +9,4 @@ fn open() -> Result<(SharedStore, ())> {
     Ok((Arc::new(MemoryStore::new()), ()))
 }
 
-testkit::store_laws!(open);
+testkit::store_contract_tests!(open);

@@ -21,7 +21,7 @@ mod writer_thread {
         super::open(Options::default())
     }
 
-    testkit::store_laws!(open);
+    testkit::store_contract_tests!(open);
 }
 
 mod inline_commits {
@@ -31,5 +31,5 @@ mod inline_commits {
         super::open(Options { inline_commits: true, ..Options::default() })
     }
 
-    testkit::store_laws!(open);
+    testkit::store_contract_tests!(open);
 }

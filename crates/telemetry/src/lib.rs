@@ -1,7 +1,7 @@
 //! Spans of runs: the newest ones stay in memory for ADK's trace panel, and all are exported by OTLP if a collector is
 //! configured.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | `buffer` | a bounded buffer of the newest spans |
 //! | `export` | the bounded queue to a collector, and the task that sends batches |

@@ -87,7 +87,7 @@ impl Measurements {
             ),
             family(
                 "lango_model_first_token_seconds",
-                "Time until the first piece of an answer, retries included.",
+                "Time until the first chunk of an answer, retries included.",
                 self.first_token.series(),
             ),
             family("lango_model_call_seconds", "Model calls, retries included.", self.model_call.series()),

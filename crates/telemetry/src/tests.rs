@@ -1,4 +1,4 @@
-//! Spans as a collector gets them, and collectors that are slow or not there.
+//! The OTLP encoding of spans, and unresponsive or unreachable collectors.
 
 use super::{Collector, ExportCounts, Telemetry, otlp};
 use adk::{
@@ -31,7 +31,7 @@ fn collector(url: &str) -> Collector {
 }
 
 #[test]
-fn a_span_is_written_as_otlp_wants_it() {
+fn a_span_is_encoded_as_otlp_json() {
     let mut one =
         Span { parent: Some(7), kind: SpanKind::Client, error: Some("timeout".to_owned()), ..span(255) };
     let all = json!({"text": "a", "whole": 5, "part": 0.5, "flag": true, "list": ["stop"]});
@@ -42,26 +42,26 @@ fn a_span_is_written_as_otlp_wants_it() {
 }
 
 #[tokio::test]
-async fn a_collector_that_does_not_answer_holds_nobody_and_what_is_lost_is_counted() {
-    // It takes connections and never says a word.
+async fn an_unresponsive_collector_does_not_block_and_dropped_spans_are_counted() {
+    // Accepts connections and never responds.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1/traces", silent.local_addr().unwrap());
     let telemetry = Telemetry::new(Some(collector(&url))).unwrap();
     for _ in 0..5_000 {
         drop(telemetry.trace().begin(SpanKind::Internal, || "span".to_owned()));
     }
-    let lost = telemetry.counts().dropped;
-    // What is not in the queue is lost, and a batch may be on its way.
-    assert!((5_000 - 2_048 - 512..=5_000 - 2_048).contains(&lost), "{lost}");
+    let dropped = telemetry.counts().dropped;
+    // Spans beyond the queue are dropped; one batch may be in flight.
+    assert!((5_000 - 2_048 - 512..=5_000 - 2_048).contains(&dropped), "{dropped}");
     telemetry.flush(Duration::from_millis(10)).await;
     assert_eq!(telemetry.counts().sent, 0);
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_loses_spans_and_nothing_else() {
-    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1/traces", nobody.local_addr().unwrap());
-    drop(nobody);
+async fn an_unreachable_collector_drops_spans_only() {
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1/traces", closed.local_addr().unwrap());
+    drop(closed);
     let telemetry = Telemetry::new(Some(collector(&url))).unwrap();
     drop(telemetry.trace().begin(SpanKind::Internal, || "span".to_owned()));
     telemetry.flush(Duration::from_secs(5)).await;
@@ -69,19 +69,19 @@ async fn a_collector_that_is_not_there_loses_spans_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_its_sender_did_not_want_recorded_is_kept_here_and_not_sent() {
+async fn an_unsampled_trace_is_buffered_and_not_exported() {
     let telemetry = Telemetry::new(Some(collector("http://127.0.0.1:9/v1/traces"))).unwrap();
     let key = SessionKey::new("app", "ann", "s");
     let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
     drop(telemetry.continued(Some(header)).of_session(&key).begin(SpanKind::Internal, || "span".to_owned()));
     telemetry.flush(Duration::from_secs(5)).await;
     assert_eq!(telemetry.counts(), ExportCounts::default());
-    let kept = telemetry.matching(|_| true);
-    assert_eq!((kept.len(), kept[0].session.as_deref()), (1, Some(&key)));
+    let buffered = telemetry.matching(|_| true);
+    assert_eq!((buffered.len(), buffered[0].session.as_deref()), (1, Some(&key)));
 }
 
 #[test]
-fn an_address_that_is_none_is_named() {
+fn an_invalid_url_is_named_in_the_error() {
     assert_eq!(
         Telemetry::new(Some(collector("collector"))).unwrap_err(),
         "collector is not a URL that begins with http:// or https://"

@@ -11,7 +11,7 @@ pub(crate) fn parse<T: DeserializeOwned>(tool: &str, args: Map<String, Value>) -
         .map_err(|error| ToolsError::Arguments { tool: tool.to_owned(), reason: error.to_string() })
 }
 
-/// Deserializes an optional non-negative integer. JSON Schema counts `3.0` as an integer, and some models write it so.
+/// Deserializes an optional non-negative integer. JSON Schema counts `3.0` as an integer, and some models send `3.0`.
 pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else { return Ok(None) };
     let printed = number.to_string();

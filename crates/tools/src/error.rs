@@ -1,4 +1,4 @@
-//! Errors of tools. A model reads their texts, so each says what to do next where there is something to do.
+//! Errors of tools. A model reads their texts, so each suggests a fix if there is one.
 
 use std::{io, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the HTTP clients of `fetch` and `mcp` share.
+//! Functions shared by the HTTP clients of `fetch` and `mcp`.
 
 use std::{error::Error, sync::Once};
 

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`tool`] | the port [`Tool`]: the description of a tool, and one call of it |
-//! | [`host`] | [`ToolHost`]: what a turn offers to the tools it runs |
+//! | [`host`] | [`ToolHost`]: services of a turn for its tools |
 //! | [`policy`] | approval: rules, stored rules, and the analysis of shell commands |
 //! | [`registry`] | [`ToolRegistry`]: the tools of one agent, with unique names |
 //! | [`error`] | [`ToolsError`]: why a call failed, as text for the model |

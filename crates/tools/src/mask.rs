@@ -2,7 +2,7 @@
 //!
 //! To mask secrets in the error messages of providers, see `provider::http::secret`.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | `needles` | the forms of a secret, and the search for all of them |
 

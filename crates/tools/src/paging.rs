@@ -89,11 +89,11 @@ pub(crate) fn read_lines(file: File, range: &LineRange, cancel: &CancelFlag) -> 
             break false;
         }
         let newline = buffer.iter().position(|&byte| byte == b'\n');
-        let piece = &buffer[..newline.map_or(buffer.len(), |at| at + 1)];
-        if page.line >= range.first.saturating_add(range.count) || !page.push(piece, range.first) {
+        let chunk = &buffer[..newline.map_or(buffer.len(), |at| at + 1)];
+        if page.line >= range.first.saturating_add(range.count) || !page.push(chunk, range.first) {
             break true;
         }
-        let used = piece.len();
+        let used = chunk.len();
         reader.consume(used);
     };
     if page.text.is_empty() && page.line <= range.first && range.count > 0 {
@@ -115,15 +115,15 @@ impl PageBuilder {
     /// Adds a line, or a part of one, if it is in the range. Returns `false` when the page is full. Pages end at line
     /// boundaries, so that the next one begins with the first missing line. A line longer than a page is truncated, so that
     /// the next page can start after it.
-    fn push(&mut self, piece: &[u8], first: usize) -> bool {
+    fn push(&mut self, chunk: &[u8], first: usize) -> bool {
         let room = if self.line < first { 0 } else { MAX_WHOLE - self.text.len() };
-        let overflows = self.line >= first && piece.len() > room;
+        let overflows = self.line >= first && chunk.len() > room;
         if overflows && self.line_start > 0 {
             self.text.truncate(self.line_start);
             return false;
         }
-        self.text.extend_from_slice(&piece[..piece.len().min(room)]);
-        if piece.ends_with(b"\n") {
+        self.text.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.ends_with(b"\n") {
             self.line += 1;
             self.line_start = self.text.len();
         }

@@ -46,7 +46,8 @@ pub struct Spec {
     pub long_running: bool,
     /// Each call needs a person's confirmation.
     pub confirm: bool,
-    /// Results hold text of unknown authors. Once one is in the conversation, calls that act need approval again.
+    /// Results hold untrusted text, which may be a prompt injection. Once one is in the conversation, calls with side
+    /// effects require approval again.
     pub untrusted: bool,
 }
 
@@ -71,7 +72,7 @@ impl Spec {
     }
 }
 
-/// What a call can affect. The approval policy is defined per class.
+/// The safety class of a call: what it can affect. The approval policy is defined per class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Safety {
@@ -82,7 +83,7 @@ pub enum Safety {
     Network,
 }
 
-/// What a second execution of the same call does. Recovery after a crash depends on it.
+/// The effect of executing the same call again. Recovery after a crash depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {

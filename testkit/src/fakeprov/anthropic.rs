@@ -79,7 +79,7 @@ fn block(index: usize, content: &Value, deltas: impl IntoIterator<Item = Value>)
 
 fn thinking(index: usize, text: &[&str], signature: [&str; 2]) -> Vec<ScriptedEvent> {
     let text = text.iter().map(|text| json!({"type": "thinking_delta", "thinking": text}));
-    let signed = signature.map(|piece| json!({"type": "signature_delta", "signature": piece}));
+    let signed = signature.map(|chunk| json!({"type": "signature_delta", "signature": chunk}));
     block(index, &json!({"type": "thinking", "thinking": "", "signature": ""}), text.chain(signed))
 }
 

@@ -13,7 +13,7 @@
 //! | `bytes1`, `crlf`, `nospace` | `ok` with one byte per write and HTTP chunk; with CRLF; with `data:{` |
 //! | `comment` | `ok` with `: keep-alive` between the events; in NDJSON blank lines |
 //! | `noblank` | `ok` without the blank line after the last event; in NDJSON without the last line break |
-//! | `big` | `ok` with a 4 MB delta in one line, sent in pieces of 16 KB |
+//! | `big` | `ok` with a 4 MB delta in one line, sent in chunks of 16 KB |
 //! | `sameidx` | both calls at one index, one after the other; Gemini: both in one chunk |
 //! | `gapidx` | calls at indexes with gaps before and between; Gemini: an empty part between them |
 //! | `noid`, `sameid` | calls without ids; both calls with the same id |

@@ -31,8 +31,8 @@ pub(super) async fn play(connection: &mut FakeConnection, request: &PlayRequest<
     connection.send(head(request.api).as_bytes()).await?;
     let events = script::script(request.api, request.script, request.key);
     for (at, event) in events.iter().enumerate() {
-        for piece in pieces(request, event, at + 1 == events.len()) {
-            connection.chunk(&piece).await?;
+        for chunk in chunks(request, event, at + 1 == events.len()) {
+            connection.chunk(&chunk).await?;
         }
         if request.scenario == "slowtext" && !request.pause.is_zero() {
             connection.pause(request.pause).await?;
@@ -63,7 +63,7 @@ fn head(api: ProviderApi) -> String {
 }
 
 /// The bytes of an event, split into the chunks that are sent.
-fn pieces(request: &PlayRequest<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
+fn chunks(request: &PlayRequest<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
     let bytes = encode(request, event);
     match request.scenario {
         "comment" if request.api == ProviderApi::Ollama => vec![b"\n".to_vec(), bytes],

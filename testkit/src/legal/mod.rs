@@ -74,17 +74,17 @@ fn each_in<'a>(outer: &[(String, &'a Value)], key: &str) -> Vec<(String, &'a Val
     inner.collect()
 }
 
-/// The paths of the items that are not good.
+/// The paths of the items that violate the rule.
 fn failing<'a>(
     items: impl IntoIterator<Item = (String, &'a Value)>,
-    is_good: impl Fn(&Value) -> bool,
+    is_legal: impl Fn(&Value) -> bool,
 ) -> Vec<String> {
-    items.into_iter().filter(|(_, item)| !is_good(item)).map(|(place, _)| place).collect()
+    items.into_iter().filter(|(_, item)| !is_legal(item)).map(|(place, _)| place).collect()
 }
 
-/// The path, unless `good`.
-fn unless(good: bool, place: &str) -> Vec<String> {
-    if good { Vec::new() } else { vec![place.to_owned()] }
+/// The path, unless `is_legal`.
+fn unless(is_legal: bool, place: &str) -> Vec<String> {
+    if is_legal { Vec::new() } else { vec![place.to_owned()] }
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -1,4 +1,4 @@
-//! Laws of artifacts.
+//! Contract tests of artifacts.
 
 use super::{SharedStore, make::key};
 use session::{Artifact, ArtifactKey, Error, NewArtifact, Result, SessionKey};

@@ -1,16 +1,16 @@
-//! Laws of commits: atomicity, idempotency, sequence numbers.
+//! Contract tests of commits: atomicity, idempotency, sequence numbers.
 
 use super::{
     SharedStore,
     make::{
-        changes, enqueue, fact, finish, finishes, ids, key, load, message, message_commit, new_session, page,
-        payload, run, run_of, run_row, run_with_key, seqs, session, sets, sets_fact, start, start_commit,
-        starts, status, step, take_over, taken_lease, turn,
+        changes, enqueue, entry, finish, finishes, ids, key, load, message, message_commit, new_session,
+        page, payload, run, run_of, run_row, run_with_key, seqs, session, sets, sets_entry, start,
+        start_commit, starts, status, step, take_over, taken_lease, turn,
     },
 };
 use session::{
-    Commit, Committed, Error, FactChange, Lease, NewSession, OnConflict, Result, RunStatus, Scope, Seq,
-    SessionKey, Start, TailBudget, TurnChange,
+    Commit, Committed, Error, Lease, NewSession, OnConflict, PendingEntryChange, Result, RunStatus, Scope,
+    Seq, SessionKey, Start, TailBudget, TurnChange,
 };
 
 pub async fn rows_are_read_in_commit_order(store: SharedStore) -> Result<()> {
@@ -50,7 +50,7 @@ async fn whole_commit(store: &SharedStore, key: &SessionKey, id: &str) -> Result
     enqueue(store, key, run(id)).await?;
     Ok(Commit {
         state: vec![sets(Scope::Session, "count", 1), sets(Scope::User, "count", 1)],
-        facts: vec![FactChange::Set(fact("open", id, "1"))],
+        pending: vec![PendingEntryChange::Set(entry("open", id, "1"))],
         title: Some("title".into()),
         ..start_commit(run(id))
     })
@@ -64,7 +64,7 @@ pub async fn a_repeated_commit_changes_nothing(store: SharedStore) -> Result<()>
     assert_eq!((seq, repeated, lease.epoch), (Seq(1), false, epoch));
     let undo = Commit {
         state: vec![sets(Scope::Session, "count", 2), sets(Scope::User, "count", 2)],
-        facts: vec![FactChange::Clear { kind: "open".into(), id: "m1".into() }],
+        pending: vec![PendingEntryChange::Clear { kind: "open".into(), id: "m1".into() }],
         turn: TurnChange::Finish { lease, status: RunStatus::Done, error: None },
         ..message_commit("m2")
     };
@@ -75,7 +75,7 @@ pub async fn a_repeated_commit_changes_nothing(store: SharedStore) -> Result<()>
     assert_eq!(again, Committed { seq: Seq(1), repeated: true, started: None, epoch: ended.epoch });
     let after = load(&store, &key).await?;
     assert_eq!((after.row, after.tail, after.state), (before.row, before.tail, before.state));
-    assert!(after.facts.is_empty());
+    assert!(after.pending.is_empty());
     assert_eq!(status(&store, &key, "m1").await?, RunStatus::Done);
     assert_eq!(store.state_changes(&key, page(0, 100)).await?.len(), 4);
     Ok(())
@@ -176,9 +176,9 @@ pub async fn an_old_epoch_is_fenced(store: SharedStore) -> Result<()> {
 
 pub async fn a_commit_of_facts_alone_takes_no_sequence_number(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
-    assert_eq!(store.commit(&key, sets_fact(fact("a", "", "1"))).await?.seq, Seq(0));
+    assert_eq!(store.commit(&key, sets_entry(entry("a", "", "1"))).await?.seq, Seq(0));
     store.commit(&key, message_commit("m1")).await?;
-    assert_eq!(store.commit(&key, sets_fact(fact("a", "", "2"))).await?.seq, Seq(1));
+    assert_eq!(store.commit(&key, sets_entry(entry("a", "", "2"))).await?.seq, Seq(1));
     assert_eq!(store.commit(&key, changes(vec![sets(Scope::App, "k", 1)])).await?.seq, Seq(2));
     assert_eq!(store.commit(&key, message_commit("m2")).await?.seq, Seq(3));
     assert_eq!(seqs(&load(&store, &key).await?.tail), [1, 3]);
@@ -228,7 +228,7 @@ pub async fn a_refused_commit_changes_nothing(store: SharedStore) -> Result<()> 
         assert_eq!(refusal(store.commit(&key, commit).await)?, expected);
         let after = load(&store, &key).await?;
         assert_eq!((after.row, run_row(&store, &key, "m1").await?), before);
-        assert!(after.tail.is_empty() && after.state.is_empty() && after.facts.is_empty());
+        assert!(after.tail.is_empty() && after.state.is_empty() && after.pending.is_empty());
         assert_eq!(store.runs(&key, 10).await?.len(), 1);
         assert_eq!(store.payload(&key, "m1").await?, Some(payload("m1")));
         assert!(store.state_changes(&key, page(0, 10)).await?.is_empty());
@@ -248,7 +248,7 @@ pub async fn a_session_with_a_bad_step_is_not_created_at_all(store: SharedStore)
     for bad in bad {
         let good = Commit {
             state: vec![sets(Scope::App, "a", 1), sets(Scope::User, "u", 1), sets(Scope::Session, "s", 1)],
-            facts: vec![FactChange::Set(fact("f", "", "1"))],
+            pending: vec![PendingEntryChange::Set(entry("f", "", "1"))],
             ..start_commit(run_with_key("m1", "once", "f"))
         };
         let new = NewSession {

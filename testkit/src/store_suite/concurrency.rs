@@ -1,4 +1,4 @@
-//! Laws of concurrent calls: each behaves as if it ran alone.
+//! Contract tests of concurrent calls: each behaves as if it ran alone.
 
 use super::{
     SharedStore,

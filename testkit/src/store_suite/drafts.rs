@@ -1,4 +1,4 @@
-//! Laws of drafts.
+//! Contract tests of drafts.
 
 use super::{
     SharedStore,
@@ -9,32 +9,32 @@ use super::{
 };
 use session::{Commit, Draft, Error, Lease, Result, RunStatus, Seq, SessionKey};
 
-async fn extend(store: &SharedStore, lease: &Lease, pieces: &[&str]) -> Result<()> {
-    for piece in pieces {
-        store.extend_draft(lease, (*piece).to_owned()).await?;
+async fn extend(store: &SharedStore, lease: &Lease, chunks: &[&str]) -> Result<()> {
+    for chunk in chunks {
+        store.extend_draft(lease, (*chunk).to_owned()).await?;
     }
     Ok(())
 }
 
 async fn draft(store: &SharedStore, key: &SessionKey) -> Result<Option<(String, String)>> {
     let draft = load(store, key).await?.draft;
-    Ok(draft.map(|Draft { run, pieces }| (run, pieces.concat())))
+    Ok(draft.map(|Draft { run, chunks }| (run, chunks.concat())))
 }
 
 fn discards(commit: Commit) -> Commit {
     Commit { discards_draft: true, ..commit }
 }
 
-pub async fn a_draft_grows_by_its_pieces(store: SharedStore) -> Result<()> {
+pub async fn a_draft_grows_by_its_chunks(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
     assert_eq!(draft(&store, &key).await?, None);
     let lease = start(&store, &key, run("r")).await?;
     let before = load(&store, &key).await?.row;
     extend(&store, &lease, &["z", "", "a\0", "z"]).await?;
-    let pieces = ["z", "", "a\0", "z"].map(str::to_owned).into();
+    let chunks = ["z", "", "a\0", "z"].map(str::to_owned).into();
     let found = load(&store, &key).await?;
-    assert_eq!(found.draft, Some(Draft { run: "r".into(), pieces }));
+    assert_eq!(found.draft, Some(Draft { run: "r".into(), chunks }));
     assert_eq!(draft(&store, &other).await?, None);
     // The log is unchanged.
     assert_eq!((found.row, found.tail.len()), (before, 1));

@@ -1,4 +1,4 @@
-//! Laws of leases: one running run per session, and fencing of earlier holders.
+//! Contract tests of leases: one running run per session, and fencing of earlier holders.
 
 use super::{
     SharedStore,

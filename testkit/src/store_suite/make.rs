@@ -1,11 +1,11 @@
-//! Builders and helpers for the laws.
+//! Builders and functions shared by the contract tests.
 
 use super::SharedStore;
 use serde_json::Value;
 use session::{
-    Commit, Committed, Error, Fact, FactChange, GoneOwner, Lease, NewRun, NewSession, OnConflict,
-    PageRequest, RequestKey, Result, RunRecord, RunStatus, Scope, Seq, SessionKey, SessionMessage, Snapshot,
-    Start, StateChange, StoredMessage, TailBudget, TakeOver, TakenOver, TurnChange, Withdrawal,
+    Commit, Committed, Error, GoneOwner, IdempotencyKey, Lease, NewRun, NewSession, OnConflict, PageRequest,
+    PendingEntry, PendingEntryChange, Result, RunRecord, RunStatus, Scope, Seq, SessionKey, SessionMessage,
+    Snapshot, Start, StateChange, StoredMessage, TailBudget, TakeOver, TakenOver, TurnChange, Withdrawal,
 };
 use std::future::Future;
 use tokio::task::JoinSet;
@@ -52,19 +52,19 @@ pub fn changes(state: Vec<StateChange>) -> Commit {
     Commit { state, ..Commit::default() }
 }
 
-pub fn fact(kind: &str, id: &str, value: &str) -> Fact {
-    Fact { kind: kind.into(), id: id.into(), value: value.into(), carried: true }
+pub fn entry(kind: &str, id: &str, value: &str) -> PendingEntry {
+    PendingEntry { kind: kind.into(), id: id.into(), value: value.into(), carried: true }
 }
 
-pub fn sets_fact(fact: Fact) -> Commit {
-    Commit { facts: vec![FactChange::Set(fact)], ..Commit::default() }
+pub fn sets_entry(entry: PendingEntry) -> Commit {
+    Commit { pending: vec![PendingEntryChange::Set(entry)], ..Commit::default() }
 }
 
 /// The owner of every run that names no other.
 pub const ME: &str = "me";
 
 pub fn run(id: &str) -> NewRun {
-    NewRun { id: id.into(), owner: ME.into(), request_key: None, is_new: false }
+    NewRun { id: id.into(), owner: ME.into(), idempotency_key: None, is_new: false }
 }
 
 pub fn run_of(owner: &str, id: &str) -> NewRun {
@@ -73,8 +73,8 @@ pub fn run_of(owner: &str, id: &str) -> NewRun {
 
 /// A run whose request has an idempotency key.
 pub fn run_with_key(id: &str, key: &str, fingerprint: &str) -> NewRun {
-    let request_key = Some(RequestKey { key: key.into(), fingerprint: fingerprint.into() });
-    NewRun { request_key, ..run(id) }
+    let idempotency_key = Some(IdempotencyKey { key: key.into(), fingerprint: fingerprint.into() });
+    NewRun { idempotency_key, ..run(id) }
 }
 
 pub fn payload(id: &str) -> String {

@@ -1,28 +1,28 @@
-//! The store suite: tests of the guarantees that every [`Store`] gives, independent of the backend.
+//! The store suite: contract tests of the guarantees that every [`Store`] gives, independent of the backend.
 //!
-//! Each law is a function that takes an empty store. [`store_laws!`](crate::store_laws) expands to one test per law; the
-//! backend provides a function that opens a store:
+//! Each contract test is a function that takes an empty store. [`store_contract_tests!`](crate::store_contract_tests)
+//! expands to one `#[tokio::test]` per function; the backend provides a function that opens a store:
 //!
 //! ```ignore
 //! fn open() -> session::Result<(testkit::store_suite::SharedStore, ())> {
 //!     Ok((Arc::new(MemoryStore::new()), ()))
 //! }
-//! testkit::store_laws!(open);
+//! testkit::store_contract_tests!(open);
 //! ```
 
 pub mod artifacts;
 pub mod commits;
 pub mod concurrency;
 pub mod drafts;
-pub mod facts;
+pub mod idempotency_keys;
 pub mod leases;
 pub mod make;
 pub mod opaque;
 pub mod owners;
 pub mod paging;
+pub mod pending;
 pub mod queue;
 pub mod recipes;
-pub mod request_keys;
 pub mod runs;
 pub mod sessions;
 pub mod state;
@@ -33,12 +33,12 @@ use std::sync::Arc;
 
 pub type SharedStore = Arc<dyn Store>;
 
-/// Expands to one test per law. `$open` is a function in the calling module that returns a [`SharedStore`] and a guard that
-/// must outlive it, such as a temporary directory.
+/// Expands to one `#[tokio::test]` per contract test. `$open` is a function in the calling module that returns a
+/// [`SharedStore`] and a guard that must outlive it, such as a temporary directory.
 #[macro_export]
-macro_rules! store_laws {
+macro_rules! store_contract_tests {
     ($open:ident) => {
-        $crate::store_laws! { $open =>
+        $crate::store_contract_tests! { $open =>
             sessions: [
                 a_new_session_is_empty,
                 creating_an_existing_session_fails_or_returns_it,
@@ -114,10 +114,10 @@ macro_rules! store_laws {
                 every_state_change_is_logged_with_its_sequence_number,
                 a_page_of_state_changes_contains_whole_commits,
             ],
-            facts: [
-                a_fact_is_set_replaced_and_cleared,
-                a_snapshot_contains_only_carried_facts,
-                a_fact_may_stop_being_carried,
+            pending: [
+                a_pending_entry_is_set_replaced_and_cleared,
+                a_snapshot_contains_only_carried_entries,
+                a_pending_entry_may_stop_being_carried,
             ],
             queue: [
                 one_commit_stores_a_queued_run_with_its_message,
@@ -162,7 +162,7 @@ macro_rules! store_laws {
                 a_run_that_was_taken_over_keeps_its_rows,
                 a_commit_of_a_turn_may_change_state_alone,
             ],
-            request_keys: [
+            idempotency_keys: [
                 a_run_is_found_by_its_idempotency_key,
                 a_repeated_request_is_a_duplicate,
                 an_idempotency_key_of_another_request_is_refused,
@@ -187,7 +187,7 @@ macro_rules! store_laws {
                 an_owner_is_alive_until_its_claim_is_dropped,
             ],
             drafts: [
-                a_draft_grows_by_its_pieces,
+                a_draft_grows_by_its_chunks,
                 a_draft_is_kept_until_a_commit_discards_it,
                 a_lost_lease_cannot_extend_a_draft,
                 the_next_start_must_discard_the_draft_of_an_interrupted_run,
@@ -209,12 +209,12 @@ macro_rules! store_laws {
             ],
         }
     };
-    ($open:ident => $($area:ident: [$($law:ident),* $(,)?]),* $(,)?) => { $(
+    ($open:ident => $($area:ident: [$($test:ident),* $(,)?]),* $(,)?) => { $(
         mod $area { $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $law() -> session::Result<()> {
+            async fn $test() -> session::Result<()> {
                 let (store, _guard) = super::$open()?;
-                $crate::store_suite::$area::$law(store).await
+                $crate::store_suite::$area::$test(store).await
             }
         )* }
     )* };
@@ -223,28 +223,28 @@ macro_rules! store_laws {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_law_is_in_the_macro() {
+    fn every_contract_test_is_in_the_macro() {
         let table = include_str!("mod.rs");
-        let laws = [
+        let suites = [
             include_str!("artifacts.rs"),
             include_str!("commits.rs"),
             include_str!("concurrency.rs"),
             include_str!("drafts.rs"),
-            include_str!("facts.rs"),
+            include_str!("pending.rs"),
             include_str!("leases.rs"),
             include_str!("opaque.rs"),
             include_str!("owners.rs"),
             include_str!("paging.rs"),
             include_str!("queue.rs"),
-            include_str!("request_keys.rs"),
+            include_str!("idempotency_keys.rs"),
             include_str!("runs.rs"),
             include_str!("sessions.rs"),
             include_str!("state.rs"),
             include_str!("tail.rs"),
         ];
-        let names = laws.iter().flat_map(|file| file.split("\npub async fn ").skip(1));
+        let names = suites.iter().flat_map(|file| file.split("\npub async fn ").skip(1));
         for name in names.filter_map(|rest| rest.split('(').next()) {
-            assert!(table.contains(&format!(" {name},")), "{name} is missing in store_laws!");
+            assert!(table.contains(&format!(" {name},")), "{name} is missing in store_contract_tests!");
         }
     }
 }

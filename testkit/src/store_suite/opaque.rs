@@ -1,4 +1,4 @@
-//! Laws of opaque data: everything is returned exactly as it was stored.
+//! Contract tests of opaque data: everything is returned exactly as it was stored.
 
 use super::{
     SharedStore,
@@ -111,7 +111,7 @@ pub async fn keys_and_ids_may_contain_any_text(store: SharedStore) -> Result<()>
         assert_eq!(load(&store, &key).await?.row.key, key);
         let lease = start(&store, &key, run_of(strange, strange)).await?;
         store.extend_draft(&lease, strange.into()).await?;
-        assert_eq!(load(&store, &key).await?.draft.map(|draft| draft.pieces), Some(vec![strange.to_owned()]));
+        assert_eq!(load(&store, &key).await?.draft.map(|draft| draft.chunks), Some(vec![strange.to_owned()]));
         assert_eq!(returned(&store, &key, message("m")).await?, message("m"));
     }
     for strange in STRANGE {

@@ -1,4 +1,4 @@
-//! Laws of owners: heartbeats, liveness and take-over.
+//! Contract tests of owners: heartbeats, liveness and take-over.
 
 use super::{
     SharedStore,

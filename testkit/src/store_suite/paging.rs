@@ -1,4 +1,4 @@
-//! Laws of paging, also during changes.
+//! Contract tests of paging, also during changes.
 
 use super::{
     SharedStore,

@@ -1,4 +1,4 @@
-//! Laws of the queue of a session.
+//! Contract tests of the queue of a session.
 
 use super::{
     SharedStore,

@@ -1,4 +1,4 @@
-//! Laws of recipes.
+//! Contract tests of recipes.
 
 use super::{
     SharedStore,

@@ -1,10 +1,10 @@
-//! Laws of runs.
+//! Contract tests of runs.
 
 use super::{
     SharedStore,
     make::{
-        changes, enqueue, fact, finish, finishes, ids, load, message, message_commit, page, run, run_of,
-        run_row, session, sets, sets_fact, start, start_commit, start_with, starts, status, step, take_over,
+        changes, enqueue, entry, finish, finishes, ids, load, message, message_commit, page, run, run_of,
+        run_row, session, sets, sets_entry, start, start_commit, start_with, starts, status, step, take_over,
         taken_lease, turn, withdrawal,
     },
 };
@@ -84,7 +84,7 @@ pub async fn the_last_commit_of_a_turn_stores_status_and_error(store: SharedStor
                         status: end,
                         error: error.map(str::to_owned),
                     },
-                    ..sets_fact(fact("a", "", "1"))
+                    ..sets_entry(entry("a", "", "1"))
                 },
                 (end, 4),
             ),

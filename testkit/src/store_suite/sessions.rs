@@ -1,10 +1,10 @@
-//! Laws of sessions: creation, isolation by key, deletion.
+//! Contract tests of sessions: creation, isolation by key, deletion.
 
 use super::{
     SharedStore,
     make::{
-        changes, enqueue, fact, key, load, message, message_commit, new_session, page, run, session, sets,
-        sets_fact, start, withdrawal,
+        changes, enqueue, entry, key, load, message, message_commit, new_session, page, run, session, sets,
+        sets_entry, start, withdrawal,
     },
 };
 use serde_json::json;
@@ -19,7 +19,7 @@ pub async fn a_new_session_is_empty(store: SharedStore) -> Result<()> {
     assert!(made.created_at > 1_600_000_000.0 && made.updated_at >= made.created_at);
     let found = load(&store, &key("s")).await?;
     assert_eq!(found.row, made);
-    assert!(found.tail.is_empty() && found.state.is_empty() && found.facts.is_empty() && !found.truncated);
+    assert!(found.tail.is_empty() && found.state.is_empty() && found.pending.is_empty() && !found.truncated);
     Ok(())
 }
 
@@ -84,7 +84,7 @@ pub async fn writes_and_paged_reads_of_a_missing_session_fail_with_not_found(
 pub async fn lookups_in_a_missing_session_return_nothing(store: SharedStore) -> Result<()> {
     let none = key("none");
     assert!(store.load(&none, TailBudget::ALL).await?.is_none());
-    assert!(store.fact(&none, "kind", "id").await?.is_none());
+    assert!(store.pending_entry(&none, "kind", "id").await?.is_none());
     assert!(store.run(&none, "r").await?.is_none());
     assert!(store.runs(&none, 10).await?.is_empty());
     assert!(store.payload(&none, "r").await?.is_none());
@@ -111,13 +111,13 @@ pub async fn sessions_of_users_and_apps_are_isolated(store: SharedStore) -> Resu
     Ok(())
 }
 
-/// Creates a session with messages, state, facts, runs, a draft and artifacts.
+/// Creates a session with messages, state, pending work, runs, a draft and artifacts.
 async fn create_full(store: &SharedStore, key: &SessionKey) -> Result<()> {
     store.create(new_session(key, OnConflict::Fail)).await?;
     store.commit(key, message_commit("m1")).await?;
     let scopes = [Scope::App, Scope::User, Scope::Session];
     store.commit(key, changes(scopes.map(|scope| sets(scope, "k", "v")).into())).await?;
-    store.commit(key, sets_fact(fact("agent", "", "\"root\""))).await?;
+    store.commit(key, sets_entry(entry("agent", "", "\"root\""))).await?;
     let lease = start(store, key, run("r1")).await?;
     store.extend_draft(&lease, "draft".into()).await?;
     enqueue(store, key, run("q1")).await?;
@@ -144,7 +144,7 @@ pub async fn deleting_a_session_removes_all_of_its_data_and_nothing_else(store: 
     assert_eq!(left.iter().map(|row| &row.key).collect::<Vec<_>>(), [&stays]);
 
     let other = load(&store, &stays).await?;
-    assert_eq!((other.tail.len(), other.facts.len(), other.state.len()), (2, 1, 3));
+    assert_eq!((other.tail.len(), other.pending.len(), other.state.len()), (2, 1, 3));
     assert!(other.draft.is_some());
     assert!(store.payload(&stays, "q1").await?.is_some());
     assert_eq!(store.runs(&stays, 10).await?.len(), 2);
@@ -158,13 +158,13 @@ pub async fn a_recreated_session_is_empty(store: SharedStore) -> Result<()> {
     session(&store, "s").await?;
     let recreated = load(&store, &key("s")).await?;
     assert_eq!(recreated.row.last_seq, Seq::START);
-    assert!(recreated.tail.is_empty() && recreated.facts.is_empty() && recreated.draft.is_none());
+    assert!(recreated.tail.is_empty() && recreated.pending.is_empty() && recreated.draft.is_none());
     // The app and user state remains.
     assert_eq!(recreated.state, [sets(Scope::App, "k", "v"), sets(Scope::User, "k", "v")]);
     assert!(store.state_changes(&key("s"), page(0, 10)).await?.is_empty());
     assert_eq!(store.activity(&key("s")).await?, session::Activity::default());
     assert!(store.runs(&key("s"), 10).await?.is_empty());
-    assert!(store.fact(&key("s"), "agent", "").await?.is_none());
+    assert!(store.pending_entry(&key("s"), "agent", "").await?.is_none());
     assert_eq!(store.names(&key("s")).await?, ["user:shared.txt"]);
     assert_eq!(store.commit(&key("s"), message_commit("m1")).await?.seq, Seq(1));
     Ok(())

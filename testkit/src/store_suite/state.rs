@@ -1,4 +1,4 @@
-//! Laws of state: scopes and the state log.
+//! Contract tests of state: scopes and the state log.
 
 use super::{
     SharedStore,

@@ -1,4 +1,4 @@
-//! Laws of the tail within a budget.
+//! Contract tests of the tail within a budget.
 
 use super::{
     SharedStore,

@@ -12,8 +12,11 @@ const MAX_FILES: usize = 2;
 /// Names that are clear from their module path.
 const EXEMPT: [&str; 3] = ["Error", "Options", "Result"];
 
-/// The heading of the glossary in ARCHITECTURE.md: a table whose first column holds the terms.
-const GLOSSARY: &str = "## Glossary";
+/// The pages with a glossary.
+pub(super) const GLOSSARIES: [&str; 2] = ["ARCHITECTURE.md", "docs/src/glossary.md"];
+
+/// The heading of a glossary, of any level: a table whose first column holds the terms.
+const GLOSSARY: &str = "# Glossary";
 
 pub(super) fn check_types(sources: &[Source]) -> Vec<Problem> {
     let mut declared: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

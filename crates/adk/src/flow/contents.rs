@@ -227,7 +227,7 @@ fn arrange(contents: Vec<ContentRef>) -> Vec<ContentRef> {
     arranged
 }
 
-/// Which response belongs to which call. Models reuse ids: a response belongs to the newest call before it with its id.
+/// Maps calls to their responses. Models reuse ids: a response belongs to the newest call before it with its id.
 struct CallPairs {
     /// From (index of the call's content, call id) to (index of the newest response's content, response parts). There are
     /// several parts if one content has several calls with that id.

@@ -30,7 +30,12 @@ pub(crate) fn build(
     });
     let mut config = agent.config.clone();
     config.system_instruction = system_instruction(tree, node, session, files)?;
-    Ok(LlmRequest { contents, task: session.task().cloned(), config, tools: declarations(tree, node, tools) })
+    Ok(LlmRequest {
+        contents,
+        user_request: session.user_request().cloned(),
+        config,
+        tools: declarations(tree, node, tools),
+    })
 }
 
 fn declarations(tree: &AgentTree, node: &Node, tools: &[Arc<dyn Tool>]) -> Vec<FunctionDeclaration> {

@@ -35,8 +35,8 @@ const SAVE_INTERVAL: Duration = Duration::from_millis(500);
 struct StreamedText {
     buffer: Mutex<TextBuffer>,
     grew: Notify,
-    /// When the first piece arrived.
-    first_piece: OnceLock<Instant>,
+    /// Arrival time of the first chunk.
+    first_chunk: OnceLock<Instant>,
 }
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl StreamedText {
     /// Appends text that is emitted right after this. Pending for ever once a flush is requested.
     async fn push(&self, content: Option<&Content>, flush: &DraftFlush) {
         let Some(content) = content else { return };
-        self.first_piece.get_or_init(Instant::now);
+        self.first_chunk.get_or_init(Instant::now);
         let unsaved = flush.admit().await;
         let mut buffer = self.buffer();
         buffer.draft.push(content);
@@ -136,7 +136,7 @@ impl<S: TurnService> Turn<'_, S> {
         } else {
             LogEntry::continues(interrupted)
         };
-        // Clients replace the pieces of an answer by the event with the same id, so the error needs its own id.
+        // Clients replace the chunks of an answer by the event with the same id, so the error needs its own id.
         self.fail(vec![entry.with_recipe(recipe)], Event { id: mint_id(), ..frame }, error, None).await
     }
 
@@ -194,8 +194,8 @@ impl<S: TurnService> Turn<'_, S> {
             answer = self.read_stream(node, request, frame, text) => answer,
             never = self.save_drafts(frame, text) => match never {},
         };
-        // An answer that was not streamed arrives as one piece.
-        let first = text.first_piece.get().copied().or_else(|| answer.is_ok().then(Instant::now));
+        // An answer that was not streamed arrives as one chunk.
+        let first = text.first_chunk.get().copied().or_else(|| answer.is_ok().then(Instant::now));
         span.set_first_token(first.map(|first| first.saturating_duration_since(started)));
         match &answer {
             Ok(response) => spans::record_response(&mut span, response),
@@ -223,7 +223,7 @@ impl<S: TurnService> Turn<'_, S> {
         Err(error)
     }
 
-    /// Emits the pieces of the answer as they arrive, and returns the complete response.
+    /// Emits the chunks of the answer as they arrive, and returns the complete response.
     async fn read_stream(
         &self,
         node: &Node,
@@ -242,9 +242,9 @@ impl<S: TurnService> Turn<'_, S> {
                 response = answer.next() => response,
             };
             match response {
-                Some(Ok(piece)) if piece.partial => {
-                    failpoint::reach(Point::ModelPiece).await?;
-                    let event = partial(frame, piece);
+                Some(Ok(chunk)) if chunk.partial => {
+                    failpoint::reach(Point::ModelChunk).await?;
+                    let event = partial(frame, chunk);
                     text.push(event.content.as_ref(), &self.config.draft_flush).await;
                     self.emit(&event);
                 }
@@ -354,14 +354,14 @@ impl<'a, S: SessionService> Turn<'a, S> {
     }
 }
 
-/// The event of a piece of an answer.
-fn partial(frame: &Event, piece: LlmResponse) -> Event {
+/// The event of a chunk of an answer.
+fn partial(frame: &Event, chunk: LlmResponse) -> Event {
     let mut event = Event {
-        content: piece.content.map(Content::without_signatures),
+        content: chunk.content.map(Content::without_signatures),
         partial: Some(true),
         timestamp: now(),
         ..frame.clone()
     };
-    annotate(&mut event, piece.custom_metadata);
+    annotate(&mut event, chunk.custom_metadata);
     event
 }

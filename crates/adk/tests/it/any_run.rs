@@ -2,7 +2,7 @@
 //! exactly the responses that it must have.
 
 use crate::{
-    common::{App, Fake, Reply, call, call_as, contents_shape, key, parts, piece, text},
+    common::{App, Fake, Reply, call, call_as, chunk, contents_shape, key, parts, text},
     cut_off::{busy, poll_times},
 };
 use adk::{
@@ -66,7 +66,7 @@ fn model(request: &LlmRequest) -> Reply {
         "ask and hand over" => parts(vec![ask(), hand_over()]),
         "break" => {
             let broken = LlmError::new("BOOM", "it broke");
-            Reply::Items(vec![Ok(piece(Part::text("half"))), Err(broken)])
+            Reply::Items(vec![Ok(chunk(Part::text("half"))), Err(broken)])
         }
         message => text(&format!("heard {message}")),
     }
@@ -219,5 +219,5 @@ fn any_sequence_of_runs_makes_legal_requests_and_exact_responses() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(play(moves, &tally))
     });
-    tally.judge();
+    tally.assert_covered();
 }

@@ -1,4 +1,4 @@
-//! Which events share a commit: one line per commit.
+//! The events of each commit, one line per commit.
 
 use crate::{
     common::{App, Fake, call, call_as, key, parts, text},

@@ -185,7 +185,7 @@ fn obedient(request: &LlmRequest) -> Reply {
         "work" => parts(vec![call("works", json!({})), call("works", json!({})), call("long", json!({}))]),
         "ask" => parts(vec![call("asks", json!({})), call("works", json!({}))]),
         "transfer" => parts(vec![call("transfer_to_agent", json!({"agent_name": "helper"}))]),
-        said => text(&format!("you said {said}")),
+        message => text(&format!("you said {message}")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Interrupted answers: emitted text is stored, and the next request contains it.
 
-use crate::common::{App, Fake, Ran, Reply, app, contents_shape, key, parts, piece, pieces, streamed, text};
+use crate::common::{App, Fake, Ran, Reply, app, chunk, chunks, contents_shape, key, parts, streamed, text};
 use adk::{
     content::{Content, Part},
     error::{LlmError, RunError},
@@ -22,9 +22,9 @@ fn broken() -> LlmError {
     LlmError::new("BOOM", "it broke")
 }
 
-/// A reply of pieces, then an error.
+/// A reply of chunks, then an error.
 fn breaks(shown: Vec<Part>) -> Reply {
-    Reply::Items(shown.into_iter().map(|part| Ok(piece(part))).chain([Err(broken())]).collect())
+    Reply::Items(shown.into_iter().map(|part| Ok(chunk(part))).chain([Err(broken())]).collect())
 }
 
 fn streaming(input: Input) -> RunRequest {
@@ -33,10 +33,10 @@ fn streaming(input: Input) -> RunRequest {
     request
 }
 
-/// The pieces `0 `, `1 ` and so on, one per step, then the complete answer.
+/// The chunks `0 `, `1 ` and so on, one per step, then the complete answer.
 fn slow(count: usize) -> Reply {
-    let pieces: Vec<String> = (0..count).map(|at| format!("{at} ")).collect();
-    Reply::Slow(STEP, streamed(&pieces.iter().map(String::as_str).collect::<Vec<_>>()))
+    let chunks: Vec<String> = (0..count).map(|at| format!("{at} ")).collect();
+    Reply::Slow(STEP, streamed(&chunks.iter().map(String::as_str).collect::<Vec<_>>()))
 }
 
 fn commits(app: &App) -> String {
@@ -85,7 +85,7 @@ async fn interrupted_text_is_stored_before_the_error() {
 
 #[tokio::test]
 async fn a_truncated_stream_is_an_interrupted_answer() {
-    let reply = Reply::Items(vec![Ok(piece(Part::text("Hel")))]);
+    let reply = Reply::Items(vec![Ok(chunk(Part::text("Hel")))]);
     let app = app(Fake::says([reply]).agent("root")).await;
     let ran = app.stream("hi").await;
     assert_snapshot!(ran.shape(), @"
@@ -130,7 +130,7 @@ async fn a_cancelled_run_ends_with_the_emitted_text() {
 #[tokio::test(start_paused = true)]
 async fn no_interrupted_event_without_emitted_text() {
     let notice = || LlmResponse { partial: true, ..LlmResponse::default() };
-    for shown in [vec![], vec![notice()], vec![notice(), piece(Part::text(" \n"))]] {
+    for shown in [vec![], vec![notice()], vec![notice(), chunk(Part::text(" \n"))]] {
         let items = || shown.iter().cloned().map(Ok);
         let model = Fake::says([
             Reply::Items(items().chain([Err(broken())]).collect()),
@@ -154,7 +154,7 @@ async fn an_error_response_keeps_the_emitted_text() {
         ..LlmResponse::default()
     };
     let replies = [None, Some(Content::model("Hel"))]
-        .map(|content| Reply::Items(vec![Ok(piece(Part::text("Hel"))), Ok(refusal(content))]));
+        .map(|content| Reply::Items(vec![Ok(chunk(Part::text("Hel"))), Ok(refusal(content))]));
     let app = app(Fake::says(replies).agent("root")).await;
     let ran = app.stream("hi").await;
     assert_snapshot!(ran.shape(), @"
@@ -445,7 +445,7 @@ async fn interrupted_thoughts_are_stored_but_not_in_requests() {
 async fn a_resumed_run_continues_with_the_interrupted_agent() {
     let to_helper = || crate::common::call("transfer_to_agent", serde_json::json!({"agent_name": "helper"}));
     let root = Fake::by_rule(move |_: &LlmRequest| parts(vec![to_helper()]));
-    let helper = Fake::says([slow(20), pieces(&["6 ", "7"])]);
+    let helper = Fake::says([slow(20), chunks(&["6 ", "7"])]);
     let mut tree = root.agent("root");
     let mut below = helper.agent("helper");
     below.disallow_transfer_to_parent = true;

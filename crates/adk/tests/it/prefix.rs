@@ -164,5 +164,5 @@ fn a_request_starts_with_the_previous_request() {
         }
         Ok(())
     });
-    tally.judge();
+    tally.assert_covered();
 }

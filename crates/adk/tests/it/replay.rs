@@ -36,7 +36,7 @@ fn is_made_by_a_model(event: &Event) -> bool {
     !answers && !asks
 }
 
-/// The model calls of an invocation: pieces and the complete answer share an id. Call ids were assigned by the runner.
+/// The model calls of an invocation: chunks and the complete answer share an id. Call ids were assigned by the runner.
 fn replies(events: &[Event]) -> Vec<Reply> {
     let made: Vec<&Event> = events.iter().filter(|event| is_made_by_a_model(event)).collect();
     made.chunk_by(|one, next| one.id == next.id)

@@ -57,12 +57,12 @@ fn shape(step: Step) -> String {
 #[test]
 fn the_next_step_depends_on_the_last_event_and_the_pending_work() {
     let user = event("user", Content::user("hi"));
-    let said = event("a", Content::model("ho"));
+    let final_text = event("a", Content::model("ho"));
     let answered = event("a", response());
     let mut skipping = answered.clone();
     skipping.actions.skip_summarization = Some(true);
     let late = event("user", response());
-    let shown = Event { interrupted: Some(true), ..said.clone() };
+    let shown = Event { interrupted: Some(true), ..final_text.clone() };
     let mut with_call = event("a", Content::new("model", vec![call_as("1", "f", json!({}))]));
     with_call.interrupted = Some(true);
     let flag = Event { content: None, ..shown.clone() };
@@ -74,7 +74,7 @@ fn the_next_step_depends_on_the_last_event_and_the_pending_work() {
     let table = [
         ("an empty log", None, none.clone(), "done"),
         ("a message", Some(&user), none.clone(), "model"),
-        ("an answer", Some(&said), none.clone(), "done"),
+        ("an answer", Some(&final_text), none.clone(), "done"),
         ("results", Some(&answered), none.clone(), "model"),
         ("results that a person looks at", Some(&skipping), none.clone(), "done"),
         ("a late result", Some(&late), none.clone(), "model"),
@@ -82,10 +82,15 @@ fn the_next_step_depends_on_the_last_event_and_the_pending_work() {
         ("an interrupted event with a call", Some(&with_call), none.clone(), "done"),
         ("an interrupted event without content", Some(&flag), none.clone(), "done"),
         ("a failure", Some(&failed), none, "done"),
-        ("open calls", Some(&said), pending(&[&one, &two], &[]), "1 2"),
-        ("open calls of two agents", Some(&said), pending(&[&one, &other, &two], &[]), "1 2"),
-        ("a call that waits for a person", Some(&said), pending(&[&one], &[question(&one)]), "done"),
-        ("one that waits, one that can run", Some(&said), pending(&[&one, &two], &[question(&one)]), "2"),
+        ("open calls", Some(&final_text), pending(&[&one, &two], &[]), "1 2"),
+        ("open calls of two agents", Some(&final_text), pending(&[&one, &other, &two], &[]), "1 2"),
+        ("a call that waits for a person", Some(&final_text), pending(&[&one], &[question(&one)]), "done"),
+        (
+            "one that waits, one that can run",
+            Some(&final_text),
+            pending(&[&one, &two], &[question(&one)]),
+            "2",
+        ),
         ("a question", Some(&skipping), pending(&[], &[question(&one)]), "done"),
         ("a result while a question waits", Some(&answered), pending(&[], &[question(&one)]), "done"),
         (

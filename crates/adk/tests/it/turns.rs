@@ -1,7 +1,7 @@
 //! Turns without tools: stored events, emitted events, requests.
 
 use crate::common::{
-    App, Fake, Reply, app, app_with_state, call, contents_shape, key, parts, pieces, text, tool,
+    App, Fake, Reply, app, app_with_state, call, chunks, contents_shape, key, parts, text, tool,
 };
 use adk::{
     content::{Blob, Content, Part},
@@ -55,8 +55,8 @@ async fn events_of_a_turn_share_the_invocation_and_have_unique_ids() {
 }
 
 #[tokio::test]
-async fn pieces_share_the_id_of_the_complete_answer_and_are_not_stored() {
-    let app = app(Fake::says([pieces(&["Hel", "lo"])]).agent("root")).await;
+async fn chunks_share_the_id_of_the_complete_answer_and_are_not_stored() {
+    let app = app(Fake::says([chunks(&["Hel", "lo"])]).agent("root")).await;
     let ran = app.stream("hi").await;
     assert_snapshot!(ran.shape(), @"
     00 root   Hel [partial=true]
@@ -75,8 +75,8 @@ async fn signatures_are_in_the_complete_answer_only() {
     let signed = Part { thought_signature: Some("c2ln".to_owned()), ..Part::text("Hello") };
     let content = Some(Content::new("model", vec![signed]));
     let whole = LlmResponse { content, ..LlmResponse::default() };
-    let piece = LlmResponse { partial: true, ..whole.clone() };
-    let app = app(Fake::says([Reply::Items(vec![Ok(piece), Ok(whole)])]).agent("root")).await;
+    let chunk = LlmResponse { partial: true, ..whole.clone() };
+    let app = app(Fake::says([Reply::Items(vec![Ok(chunk), Ok(whole)])]).agent("root")).await;
     let shown = app.stream("hi").await.shown;
     let signature = |event: &Event| event.content.as_ref().unwrap().parts[0].thought_signature.clone();
     assert_eq!((signature(&shown[0]), signature(&shown[1])), (None, Some("c2ln".to_owned())));
@@ -284,18 +284,19 @@ async fn a_refusal_of_the_model_is_an_answer() {
 
 #[tokio::test]
 async fn response_metadata_is_on_the_event() {
-    let said = |key: &str| json!({key: true}).as_object().cloned();
-    let word = LlmResponse { partial: true, custom_metadata: said("waiting"), ..LlmResponse::default() };
+    let metadata_with = |key: &str| json!({key: true}).as_object().cloned();
+    let partial =
+        LlmResponse { partial: true, custom_metadata: metadata_with("waiting"), ..LlmResponse::default() };
     let whole = LlmResponse {
         content: Some(Content::model("hello")),
-        custom_metadata: said("another"),
+        custom_metadata: metadata_with("another"),
         ..LlmResponse::default()
     };
-    let app = app(Fake::says([Reply::Items(vec![Ok(word), Ok(whole)])]).agent("root")).await;
+    let app = app(Fake::says([Reply::Items(vec![Ok(partial), Ok(whole)])]).agent("root")).await;
     let shown = app.stream("hi").await.shown;
-    let told: Vec<_> = shown.iter().map(|event| (event.partial, event.custom_metadata.clone())).collect();
-    assert_eq!(told, [(Some(true), said("waiting")), (Some(false), said("another"))]);
-    assert_eq!(app.log().len(), 2, "a word in between is not stored");
+    let metadata: Vec<_> = shown.iter().map(|event| (event.partial, event.custom_metadata.clone())).collect();
+    assert_eq!(metadata, [(Some(true), metadata_with("waiting")), (Some(false), metadata_with("another"))]);
+    assert_eq!(app.log().len(), 2, "a partial response is not stored");
 }
 
 #[tokio::test]

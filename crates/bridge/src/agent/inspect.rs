@@ -4,6 +4,7 @@ mod semconv;
 
 use super::Agent;
 use crate::{
+    digest::sha256_hex,
     model::rebuild_request,
     store::{
         recipe::{self, RecordedCall},
@@ -15,7 +16,7 @@ use provider::{MessagePart, ModelRequest};
 use session::RecipeQuery;
 use std::sync::Arc;
 
-/// Which model calls of a session to rebuild.
+/// Selects the model calls to rebuild.
 #[derive(Clone, Copy, Debug)]
 pub enum CallSelection<'a> {
     /// The call that the event with this id answers.
@@ -101,7 +102,7 @@ impl Agent {
         let model: Option<&Arc<dyn Llm>> = self.tree.find(&recipe.agent).map(|node| &node.agent.model);
         let body = model.and_then(|model| model.encode(&request, &sent));
         let check = match (&sent.sha256, &body) {
-            (Some(hash), Some(body)) if *hash == recipe::sha256(body) => BodyCheck::Verified,
+            (Some(hash), Some(body)) if *hash == sha256_hex(body) => BodyCheck::Verified,
             (Some(_), Some(_)) => BodyCheck::Differs,
             (None, _) | (_, None) => BodyCheck::Unknown,
         };

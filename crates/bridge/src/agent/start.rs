@@ -55,7 +55,7 @@ impl Agent {
         out: EventSink<'_>,
     ) -> Option<Result<(), RunError>> {
         for _ in 0..START_ATTEMPTS {
-            if turn.gate().is_busy() {
+            if turn.session_queue().is_busy() {
                 return None;
             }
             let result = Box::pin(self.run_traced(turn, request.clone(), out)).await;

@@ -1,6 +1,6 @@
 //! Builds ADK responses from a provider's stream: partial responses as they arrive, and the final response.
 
-use crate::store::recipe;
+use crate::digest::sha256_hex;
 use adk::{
     content::{Content, Data, FunctionCall, Origin, Part},
     event::UsageMetadata,
@@ -72,15 +72,15 @@ impl ResponseBuilder {
     }
 
     /// Appends text to the part that it continues. A signature closes its part; partial responses have no signatures.
-    fn extend(&mut self, piece: Part, signature: Option<String>) -> Progress {
-        if piece.is_empty() && signature.is_none() {
+    fn extend(&mut self, chunk: Part, signature: Option<String>) -> Progress {
+        if chunk.is_empty() && signature.is_none() {
             return Progress::Nothing;
         }
-        let delta = piece.clone();
-        let continues = |last: &&mut Part| last.thought == piece.thought && last.thought_signature.is_none();
+        let delta = chunk.clone();
+        let continues = |last: &&mut Part| last.thought == chunk.thought && last.thought_signature.is_none();
         match self.parts.last_mut().filter(continues).map(|last| &mut last.data) {
-            Some(Data::Text(text)) => text.push_str(piece.as_text().unwrap_or_default()),
-            _ => self.parts.push(piece),
+            Some(Data::Text(text)) => text.push_str(chunk.as_text().unwrap_or_default()),
+            _ => self.parts.push(chunk),
         }
         if let Some(last) = self.parts.last_mut().filter(|_| signature.is_some()) {
             last.thought_signature = signature;
@@ -118,7 +118,7 @@ impl ResponseBuilder {
 
     /// The hash of the request's body in hexadecimal digits; `None` for a provider without a wire format.
     pub(super) fn body_hash(&self) -> Option<String> {
-        self.body.as_deref().map(recipe::sha256)
+        self.body.as_deref().map(sha256_hex)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{
     answer::{Progress, ResponseBuilder},
     notice::{Notice, NoticeKind},
-    retries::{Remedy, Retries},
+    retries::{RetryDecision, RetryPolicy},
     target::ModelTarget,
 };
 use crate::view::options;
@@ -31,7 +31,7 @@ pub(super) struct Attempts {
     targets: Arc<[ModelTarget]>,
     request: LlmRequest,
     stream: bool,
-    retries: Retries,
+    retries: RetryPolicy,
     given_warnings: Arc<GivenWarnings>,
     /// Index of the current target.
     at: usize,
@@ -59,7 +59,7 @@ impl Attempts {
         targets: Arc<[ModelTarget]>,
         request: LlmRequest,
         stream: bool,
-        retries: Retries,
+        retries: RetryPolicy,
         given_warnings: Arc<GivenWarnings>,
     ) -> Self {
         Self {
@@ -133,9 +133,9 @@ impl Attempts {
                 self.warn(text);
                 None
             }
-            Progress::Partial(piece) => {
+            Progress::Partial(chunk) => {
                 self.shown = true;
-                Some(Ok(*piece))
+                Some(Ok(*chunk))
             }
             Progress::Whole(response) => {
                 self.stage = Stage::Over;
@@ -147,20 +147,20 @@ impl Attempts {
 
     /// Prepares the next attempt, or returns the error if there is none.
     fn recover(&mut self, error: Error, sent: Option<Box<SentRequest>>) -> Option<LlmError> {
-        let remedy = if self.shown { Remedy::Nothing } else { self.retries.remedy(&error, self.tried) };
-        match remedy {
-            Remedy::Wait(left) => {
+        let decision = if self.shown { RetryDecision::Fail } else { self.retries.decide(&error, self.tried) };
+        match decision {
+            RetryDecision::Wait(left) => {
                 self.tried += 1;
                 self.stage = Stage::Wait { left, because: head(&error) };
                 self.notify_wait();
                 None
             }
-            Remedy::Shorten if self.shorten(&error) => None,
-            Remedy::Shorten | Remedy::Another if self.at + 1 < self.targets.len() => {
+            RetryDecision::Shorten if self.shorten(&error) => None,
+            RetryDecision::Shorten | RetryDecision::Fallback if self.at + 1 < self.targets.len() => {
                 self.fall_back(&error);
                 None
             }
-            Remedy::Shorten | Remedy::Another | Remedy::Nothing => {
+            RetryDecision::Shorten | RetryDecision::Fallback | RetryDecision::Fail => {
                 self.stage = Stage::Over;
                 Some(self.give_up(error, sent))
             }

@@ -1,11 +1,11 @@
 //! ModelAdapter: a provider's stream as ADK's responses.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | `target` | a model of a provider, and the request for it |
 //! | `answer` | the provider's stream as one response |
 //! | `attempts` | retries, shortened conversations, fallbacks |
-//! | `retries`, `context_budget` | the decisions, as pure functions: which remedy, and how much shorter |
+//! | `retries`, `context_budget` | the decisions, as pure functions: the retry policy with its backoff, and how much to shorten |
 //! | `notice` | notices to the client about retries and fallbacks |
 //!
 //! **Invariant.** The streamed and the stored response are one answer of one model: a failed attempt leaves no part
@@ -19,7 +19,9 @@ mod retries;
 mod target;
 
 pub use notice::{NOTICE, Notice, NoticeKind};
-pub use retries::Retries;
+pub use retries::RetryPolicy;
+/// The former name of [`RetryPolicy`].
+pub use retries::RetryPolicy as Retries;
 pub(crate) use target::rebuild_request;
 pub use target::{ModelTarget, request_for};
 
@@ -36,7 +38,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct ModelAdapter {
     targets: Arc<[ModelTarget]>,
-    retries: Retries,
+    retries: RetryPolicy,
     given_warnings: Arc<GivenWarnings>,
 }
 
@@ -48,10 +50,10 @@ impl ModelAdapter {
     /// Sets the fallbacks, in the order in which they are tried.
     pub fn with_fallbacks(model: ModelTarget, fallbacks: Vec<ModelTarget>) -> Self {
         let targets = std::iter::once(model).chain(fallbacks).collect();
-        Self { targets, retries: Retries::default(), given_warnings: Arc::default() }
+        Self { targets, retries: RetryPolicy::default(), given_warnings: Arc::default() }
     }
 
-    pub fn with_retries(self, retries: Retries) -> Self {
+    pub fn with_retries(self, retries: RetryPolicy) -> Self {
         Self { retries, ..self }
     }
 

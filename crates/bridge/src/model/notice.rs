@@ -10,7 +10,7 @@ pub const NOTICE: &str = "lango:notice";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     pub kind: NoticeKind,
-    /// What has happened: a sentence without a full stop.
+    /// The message: a sentence without a full stop.
     pub message: String,
     /// The model that the notice is about: the next to be called, or the one that answered. Empty if it is about
     /// none.

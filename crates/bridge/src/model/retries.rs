@@ -1,58 +1,58 @@
-//! The retry and fallback policy: chooses the remedy for an error while nothing was streamed. The remedies are to wait and
-//! retry, to shorten the conversation, and to fall back to another model.
+//! The retry policy for model calls: exponential backoff with jitter, a shortened conversation, or a fallback model. It
+//! applies while nothing was streamed.
 
 use provider::{Error, RetryAdvice};
 use std::time::Duration;
 
-/// The retry policy.
+/// The retry policy: how often and after which backoff a failed model call is repeated.
 #[derive(Clone, Copy, Debug)]
-pub struct Retries {
+pub struct RetryPolicy {
     /// Maximum number of retries per model.
     pub attempts: u32,
-    /// The first wait, unless the provider specifies one; doubled each time.
+    /// The first backoff, unless the provider specifies one; doubled each time.
     pub base: Duration,
-    /// Maximum wait. A provider that asks for more is skipped.
+    /// Maximum backoff. A provider that asks for more is skipped.
     pub cap: Duration,
     /// A random number from 0 to 1, so that concurrent clients do not retry at the same time.
     pub jitter: fn() -> f64,
 }
 
-impl Default for Retries {
+impl Default for RetryPolicy {
     fn default() -> Self {
         let (base, cap) = (Duration::from_millis(500), Duration::from_mins(1));
         Self { attempts: 3, base, cap, jitter: random }
     }
 }
 
-/// What is done after a failed attempt.
+/// The decision after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub(super) enum RetryDecision {
     Wait(Duration),
     /// Retry with a shortened conversation.
     Shorten,
     /// Call another model, if there is one.
-    Another,
-    /// No model would do better.
-    Nothing,
+    Fallback,
+    /// Fail: another model would not succeed either.
+    Fail,
 }
 
-impl Retries {
-    /// The remedy for an error after `tried` retries.
-    pub(super) fn remedy(&self, error: &Error, tried: u32) -> Remedy {
+impl RetryPolicy {
+    /// The decision for an error after `tried` retries.
+    pub(super) fn decide(&self, error: &Error, tried: u32) -> RetryDecision {
         match error.retry_advice() {
             RetryAdvice::After(requested) if tried < self.attempts => {
-                let wait = requested.unwrap_or_else(|| self.pause(tried));
-                if wait <= self.cap { Remedy::Wait(wait) } else { Remedy::Another }
+                let wait = requested.unwrap_or_else(|| self.backoff(tried));
+                if wait <= self.cap { RetryDecision::Wait(wait) } else { RetryDecision::Fallback }
             }
-            RetryAdvice::After(_) => Remedy::Another,
-            RetryAdvice::Shorter => Remedy::Shorten,
-            RetryAdvice::Never if another_may_help(error) => Remedy::Another,
-            RetryAdvice::Never => Remedy::Nothing,
+            RetryAdvice::After(_) => RetryDecision::Fallback,
+            RetryAdvice::Shorter => RetryDecision::Shorten,
+            RetryAdvice::Never if another_may_help(error) => RetryDecision::Fallback,
+            RetryAdvice::Never => RetryDecision::Fail,
         }
     }
 
-    /// The wait with jitter: half of it is fixed, half is random.
-    fn pause(&self, tried: u32) -> Duration {
+    /// Exponential backoff with jitter: half of it is fixed, half is random.
+    fn backoff(&self, tried: u32) -> Duration {
         let longest = self.base.saturating_mul(2_u32.saturating_pow(tried)).min(self.cap);
         longest.mul_f64(0.5 + (self.jitter)().clamp(0.0, 1.0) / 2.0)
     }
@@ -82,8 +82,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn retries() -> Retries {
-        Retries { jitter: || 1.0, ..Retries::default() }
+    fn retries() -> RetryPolicy {
+        RetryPolicy { jitter: || 1.0, ..RetryPolicy::default() }
     }
 
     fn limited(retry_after: Option<u64>) -> Error {
@@ -93,24 +93,25 @@ mod tests {
 
     #[test]
     fn requested_wait_is_honoured_up_to_the_limit() {
-        assert_eq!(retries().remedy(&limited(Some(7)), 0), Remedy::Wait(7 * SECOND));
-        assert_eq!(retries().remedy(&limited(Some(0)), 2), Remedy::Wait(Duration::ZERO));
-        assert_eq!(retries().remedy(&limited(Some(60)), 0), Remedy::Wait(60 * SECOND));
-        assert_eq!(retries().remedy(&limited(Some(61)), 0), Remedy::Another);
+        assert_eq!(retries().decide(&limited(Some(7)), 0), RetryDecision::Wait(7 * SECOND));
+        assert_eq!(retries().decide(&limited(Some(0)), 2), RetryDecision::Wait(Duration::ZERO));
+        assert_eq!(retries().decide(&limited(Some(60)), 0), RetryDecision::Wait(60 * SECOND));
+        assert_eq!(retries().decide(&limited(Some(61)), 0), RetryDecision::Fallback);
         assert_eq!(retries().too_long(&limited(Some(61))), Some(61 * SECOND));
     }
 
     #[test]
     fn waits_double_until_the_attempts_are_used() {
-        let remedies: Vec<Remedy> = (0..4).map(|tried| retries().remedy(&limited(None), tried)).collect();
-        let waits = [500, 1_000, 2_000].map(|millis| Remedy::Wait(Duration::from_millis(millis)));
-        assert_eq!(remedies, [waits[0], waits[1], waits[2], Remedy::Another]);
+        let decisions: Vec<RetryDecision> =
+            (0..4).map(|tried| retries().decide(&limited(None), tried)).collect();
+        let waits = [500, 1_000, 2_000].map(|millis| RetryDecision::Wait(Duration::from_millis(millis)));
+        assert_eq!(decisions, [waits[0], waits[1], waits[2], RetryDecision::Fallback]);
     }
 
     #[test]
     fn jitter_is_at_most_half_of_a_wait_and_the_limit_holds() {
-        assert_eq!(Retries { jitter: || 0.0, ..retries() }.pause(1), Duration::from_millis(500));
-        assert_eq!(retries().pause(30), 60 * SECOND);
+        assert_eq!(RetryPolicy { jitter: || 0.0, ..retries() }.backoff(1), Duration::from_millis(500));
+        assert_eq!(retries().backoff(30), 60 * SECOND);
         let chances: Vec<f64> = (0..64).map(|_| random()).collect();
         assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)));
         assert!(chances.windows(2).any(|pair| (pair[0] - pair[1]).abs() > 0.01), "{chances:?}");
@@ -130,9 +131,9 @@ mod tests {
             Error::BadRequest { provider: provider(), message: message() },
             Error::Failed { code: "BROKEN".to_owned(), message: message() },
         ];
-        assert!(helps.iter().all(|error| retries().remedy(error, 0) == Remedy::Another));
-        assert!(does_not.iter().all(|error| retries().remedy(error, 0) == Remedy::Nothing));
+        assert!(helps.iter().all(|error| retries().decide(error, 0) == RetryDecision::Fallback));
+        assert!(does_not.iter().all(|error| retries().decide(error, 0) == RetryDecision::Fail));
         let overflow = Error::ContextOverflow { provider: provider(), message: message() };
-        assert_eq!(retries().remedy(&overflow, 3), Remedy::Shorten);
+        assert_eq!(retries().decide(&overflow, 3), RetryDecision::Shorten);
     }
 }

@@ -21,7 +21,7 @@ pub struct ModelTarget {
     model: String,
     name: String,
     /// The origin of opaque data (reasoning, signatures) that this model produces.
-    stamp: String,
+    origin: String,
     budget: Budget,
     context: Option<u32>,
     /// The context size that the provider stated in an error, so that later calls respect it; zero if unknown.
@@ -35,8 +35,8 @@ impl ModelTarget {
             "" => provider.name().to_owned(),
             model => format!("{}/{model}", provider.name()),
         };
-        let stamp = provider.name().to_owned();
-        Self { provider, model, name, stamp, budget, context: None, learned: Arc::default() }
+        let origin = provider.name().to_owned();
+        Self { provider, model, name, origin, budget, context: None, learned: Arc::default() }
     }
 
     /// Sets the context size in tokens.
@@ -45,8 +45,8 @@ impl ModelTarget {
     }
 
     /// Sets the origin of opaque data: one provider may have several wire formats.
-    pub fn with_stamp(self, stamp: String) -> Self {
-        Self { stamp, ..self }
+    pub fn with_origin(self, origin: String) -> Self {
+        Self { origin, ..self }
     }
 
     /// The name `provider/model`.
@@ -63,7 +63,7 @@ impl ModelTarget {
     }
 
     pub(super) fn origin(&self) -> ModelId {
-        ModelId { provider: self.stamp.clone(), model: self.model.clone() }
+        ModelId { provider: self.origin.clone(), model: self.model.clone() }
     }
 
     pub(super) fn ask(&self, request: ModelRequest) -> ModelStream {
@@ -80,7 +80,7 @@ impl ModelTarget {
         let budget = self.budget_within(most);
         SentRequest {
             provider: self.provider.name().to_owned(),
-            stamp: self.stamp.clone(),
+            origin: self.origin.clone(),
             model: self.model.clone(),
             budget: budget.tokens(),
             max_messages: budget.max_messages(),
@@ -121,7 +121,7 @@ pub fn request_for(target: ModelId, request: &LlmRequest, budget: Budget) -> Mod
 
 /// Rebuilds the request that was sent.
 pub(crate) fn rebuild_request(request: &LlmRequest, sent: &SentRequest) -> ModelRequest {
-    let target = ModelId { provider: sent.stamp.clone(), model: sent.model.clone() };
+    let target = ModelId { provider: sent.origin.clone(), model: sent.model.clone() };
     request_within(target, request, Budget::restored(sent.budget, sent.max_messages), sent.context)
 }
 
@@ -141,7 +141,7 @@ fn request_within(
     };
     let budget =
         context.map_or(budget, |context| budget.at_most(context_budget::of_context(context, &built)));
-    built.messages = history::prepare(built.messages, request.task.as_deref(), budget);
+    built.messages = history::prepare(built.messages, request.user_request.as_deref(), budget);
     built
 }
 

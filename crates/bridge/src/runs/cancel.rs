@@ -30,7 +30,7 @@ const ATTEMPTS: usize = 3;
 /// The outcome of a cancel request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
-    /// The run is over, because of this request or since before.
+    /// The run has ended, by this request or earlier.
     Over,
     /// The run was cancelled but has not ended within the timeout.
     Requested,
@@ -113,7 +113,7 @@ async fn wait_for_end(live: &LiveRun) {
 fn withdrawals(session: &SessionAdapter, run: &str) -> Vec<Event> {
     let is_its_own =
         |question: &&Question| session.question_runs.get(&question.id).is_some_and(|id| id == run);
-    let mut events = withdraw(session.facts.questions.iter().filter(is_its_own), REASON);
+    let mut events = withdraw(session.pending.questions.iter().filter(is_its_own), REASON);
     for event in &mut events {
         let by_author = |known: &&Arc<Event>| known.author == event.author;
         if let Some(known) = session.events.all().iter().rev().find(by_author) {

@@ -195,7 +195,7 @@ impl LiveRun {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Changes from here on are not missed.
+            // Subscribes before the check, so that no notification is lost.
             changed.as_mut().enable();
             {
                 let log = self.log();

@@ -26,7 +26,7 @@ use adk::{
 };
 use live::LiveRun;
 use registry::{RunKey, RunRegistry};
-use session::{RequestKey, Store};
+use session::{IdempotencyKey, Store};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -131,8 +131,8 @@ impl Runs {
         let (name, from) = self.identify(agent, &request).await?;
         let id = name.id.clone();
         let fingerprint = || QueuedRequest::fingerprint(&request);
-        let request_key = idempotency_key.map(|key| RequestKey { key, fingerprint: fingerprint() });
-        let name = RunName { request_key: request_key.clone(), ..name };
+        let idempotency_key = idempotency_key.map(|key| IdempotencyKey { key, fingerprint: fingerprint() });
+        let name = RunName { idempotency_key: idempotency_key.clone(), ..name };
         let arrival = agent.arrive(&request, name)?;
         let key = RunKey { session: session.clone(), id: id.clone() };
         let live = Arc::new(LiveRun::new(request.cancel.clone(), from));
@@ -169,7 +169,7 @@ impl Runs {
                 let lost = |lost| ServiceError::from(StoreError::new(StoreFault::Other, lost));
                 let result = task.await.map_err(lost)?;
                 let error = result.err().unwrap_or_else(|| ServiceError::Stale(session.clone()).into());
-                self.find_earlier_run(session, request_key, error).await
+                self.find_earlier_run(session, idempotency_key, error).await
             }
         }
     }
@@ -179,10 +179,10 @@ impl Runs {
     async fn find_earlier_run(
         &self,
         session: SessionKey,
-        request_key: Option<RequestKey>,
+        idempotency_key: Option<IdempotencyKey>,
         error: RunError,
     ) -> Result<Reader, StartError> {
-        let (RunError::UnknownCall { .. }, Some(request)) = (&error, request_key) else {
+        let (RunError::UnknownCall { .. }, Some(request)) = (&error, idempotency_key) else {
             return Err(error.into());
         };
         match self.store.run_of_request(&session, &request).await {

@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 /// How many sessions are recovered concurrently.
 const AT_ONCE: usize = 64;
-/// Interval between two sweeps, unless a waiting run wakes the sweeper.
+/// Interval between two passes of the recovery task, unless a waiting run wakes it.
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// Provides the agents, and reports problems of recovery.
@@ -97,7 +97,7 @@ impl Runs {
 
     /// Resumes the runs that were taken over, and takes over more as other processes die. Runs until it is dropped.
     pub async fn recover(&self, mut recovery: Recovery, source: Arc<dyn RecoverySource>) {
-        let wake = self.turns.attach_sweeper();
+        let wake = self.turns.attach_recovery_task();
         let slots = Arc::new(Semaphore::new(AT_ONCE));
         let mut reported = String::new();
         loop {
@@ -120,7 +120,7 @@ impl Runs {
         }
     }
 
-    /// The number of recovered runs per app that wait until their agent can be loaded, as of the last sweep.
+    /// The number of recovered runs per app that wait until their agent can be loaded, as of the last pass of the recovery task.
     pub fn stalled(&self) -> BTreeMap<String, usize> {
         self.stalled.locked().clone()
     }

@@ -1,5 +1,5 @@
-//! Run registry: the runs in memory, those in progress and the most recently finished. A lookup costs as much as the
-//! session or user has runs, however many there are in all.
+//! Run registry: the runs in memory, those in progress and the most recently finished. The cost of a lookup is
+//! linear in the runs of the session or user.
 
 use super::live::{LiveOutcome, LiveRun, RunOutcome};
 use adk::session::SessionKey;

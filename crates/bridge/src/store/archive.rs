@@ -2,7 +2,7 @@
 
 use crate::store::{
     artifacts::mime_type_of,
-    facts,
+    pending,
     row::{Restorer, save},
     service::{service_error, store_failed},
     session_handle::SessionHandle,
@@ -251,8 +251,8 @@ impl Archive {
 fn imported_commit(event: &Event) -> Result<Commit, serde_json::Error> {
     let mut changes = PendingWork::default().changes(event);
     changes.retain(|change| matches!(change, PendingChange::Active(_)));
-    let facts = facts::to_rows(&changes, Seq::START, None)?;
-    Ok(Commit { facts, ..Commit::message(save(event)?) })
+    let pending = pending::to_rows(&changes, Seq::START, None)?;
+    Ok(Commit { pending, ..Commit::message(save(event)?) })
 }
 
 fn summary(snapshot: Snapshot) -> SessionSummary {

@@ -24,15 +24,15 @@ pub(crate) struct CachedSession {
 }
 
 impl CachedSession {
-    /// Whether the cached copy equals the stored session. The creation time tells a deleted and recreated session
-    /// from the cached one.
+    /// Whether the cached copy equals the stored session. The creation time distinguishes a deleted and recreated
+    /// session from the cached one.
     pub(crate) fn matches(&self, row: &SessionRow) -> bool {
         let SessionAdapter { last_seq, created_at, .. } = &self.session;
         *last_seq == row.last_seq && created_at.to_bits() == row.created_at.to_bits()
     }
 
     /// Whether the cached events are within 5/4 of the budget. Above that, the session is read again, so that its
-    /// window starts where the budget says.
+    /// window starts at the position that the budget determines.
     fn fits(&self, budget: Budget) -> bool {
         let events = &self.session.events;
         let most = u64::from(budget.tokens()) * 5 / 4;

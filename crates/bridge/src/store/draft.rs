@@ -1,32 +1,32 @@
-//! Encodes the draft of a streamed answer as rows of the store, and decodes it. Each piece is an event with the text
-//! that was streamed since the previous piece.
+//! Encodes the draft of a streamed answer as rows of the store, and decodes it. Each chunk is an event with the text
+//! that was streamed since the previous chunk.
 
 use adk::{content::Content, event::Event};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
-struct DraftPiece {
+struct DraftChunk {
     /// How many earlier saves were acknowledged. A save whose acknowledgement was lost is repeated with a longer
-    /// text: of two pieces with one number, the later replaces the earlier.
+    /// text: of two chunks with one number, the later replaces the earlier.
     number: u64,
     event: Event,
 }
 
-/// Encodes one piece: the frame of the answer's event with the streamed text.
-pub(crate) fn encode_piece(number: u64, frame: &Event, content: Content) -> String {
+/// Encodes one chunk: the frame of the answer's event with the streamed text.
+pub(crate) fn encode_chunk(number: u64, frame: &Event, content: Content) -> String {
     let event = Event { content: Some(content), ..frame.clone() };
-    serde_json::to_string(&DraftPiece { number, event }).unwrap_or_default()
+    serde_json::to_string(&DraftChunk { number, event }).unwrap_or_default()
 }
 
-/// Assembles the pieces into the event of the interrupted answer. Unreadable pieces are skipped.
+/// Assembles the chunks into the event of the interrupted answer. Unreadable chunks are skipped.
 pub fn restore(stored: &session::Draft) -> Option<Event> {
-    let mut pieces: Vec<DraftPiece> = Vec::with_capacity(stored.pieces.len());
-    for piece in stored.pieces.iter().filter_map(|piece| serde_json::from_str::<DraftPiece>(piece).ok()) {
-        pieces.pop_if(|last| last.number == piece.number);
-        pieces.push(piece);
+    let mut chunks: Vec<DraftChunk> = Vec::with_capacity(stored.chunks.len());
+    for chunk in stored.chunks.iter().filter_map(|chunk| serde_json::from_str::<DraftChunk>(chunk).ok()) {
+        chunks.pop_if(|last| last.number == chunk.number);
+        chunks.push(chunk);
     }
     let (mut draft, mut frame) = (adk::draft::AnswerDraft::default(), None);
-    for DraftPiece { mut event, .. } in pieces {
+    for DraftChunk { mut event, .. } in chunks {
         if let Some(content) = event.content.take() {
             draft.push(&content);
         }
@@ -39,15 +39,15 @@ pub fn restore(stored: &session::Draft) -> Option<Event> {
 mod tests {
     use super::*;
 
-    fn restored(pieces: &[(u64, &str)]) -> Option<String> {
+    fn restored(chunks: &[(u64, &str)]) -> Option<String> {
         let frame = Event::new("i", "root");
-        let pieces = pieces.iter().map(|(number, text)| encode_piece(*number, &frame, Content::model(*text)));
-        let draft = session::Draft { run: "r".to_owned(), pieces: pieces.collect() };
+        let chunks = chunks.iter().map(|(number, text)| encode_chunk(*number, &frame, Content::model(*text)));
+        let draft = session::Draft { run: "r".to_owned(), chunks: chunks.collect() };
         restore(&draft).map(|event| event.content.unwrap_or_default().text())
     }
 
     #[test]
-    fn repeated_piece_replaces_its_first_attempt() {
+    fn repeated_chunk_replaces_its_first_attempt() {
         assert_eq!(restored(&[(0, "Alpha "), (1, "beta ")]).as_deref(), Some("Alpha beta "));
         assert_eq!(
             restored(&[(0, "Alpha "), (1, "beta "), (1, "beta gamma "), (2, "delta")]).as_deref(),
@@ -57,10 +57,10 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_piece_is_skipped() {
+    fn unreadable_chunk_is_skipped() {
         let frame = Event::new("i", "root");
-        let pieces = vec![encode_piece(0, &frame, Content::model("Alpha ")), "{".to_owned()];
-        let event = restore(&session::Draft { run: "r".to_owned(), pieces }).unwrap();
+        let chunks = vec![encode_chunk(0, &frame, Content::model("Alpha ")), "{".to_owned()];
+        let event = restore(&session::Draft { run: "r".to_owned(), chunks }).unwrap();
         assert_eq!((event.interrupted, event.content), (Some(true), Some(Content::model("Alpha "))));
     }
 }

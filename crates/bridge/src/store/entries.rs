@@ -3,7 +3,7 @@
 
 use crate::store::{
     events::Upcoming,
-    facts, recipe,
+    pending, recipe,
     row::save,
     session::SessionAdapter,
     state::{self, StateAdapter},
@@ -31,9 +31,9 @@ pub(crate) struct RunEnding {
 impl RunEnding {
     /// Downgrades `waiting` to `done` unless one of the open questions was asked by this run: other runs may have
     /// open questions, too.
-    fn for_run(self, session: &SessionAdapter, facts: &PendingWork, run: Option<&str>) -> Self {
+    fn for_run(self, session: &SessionAdapter, pending: &PendingWork, run: Option<&str>) -> Self {
         let asked_by = |id: &String| session.question_runs.get(id).map(String::as_str).or(run);
-        let waits = facts.questions.iter().any(|question| asked_by(&question.id) == run);
+        let waits = pending.questions.iter().any(|question| asked_by(&question.id) == run);
         match self.status {
             RunStatus::Waiting if !waits => Self { status: RunStatus::Done, ..self },
             _ => self,
@@ -54,7 +54,7 @@ pub(crate) struct PreparedCommit {
 pub(crate) struct CommittedView {
     upcoming: Vec<Upcoming>,
     deltas: Vec<Map<String, Value>>,
-    facts: PendingWork,
+    pending: PendingWork,
     timestamp: Option<f64>,
     titled: bool,
     /// The run that asked the questions of these events.
@@ -75,7 +75,7 @@ impl PreparedCommit {
             message: error.to_string(),
         };
         let mut commit = Commit::default();
-        let (mut facts, mut ending) = (session.facts.clone(), None);
+        let (mut pending, mut ending) = (session.pending.clone(), None);
         let (mut events, mut deltas) = (Vec::with_capacity(entries.len()), Vec::new());
         let mut settled = Vec::new();
         for LogEntry { mut event, effect, recipe } in
@@ -85,17 +85,18 @@ impl PreparedCommit {
             let delta = state::without_unchanged(&event.actions.state_delta, &session.state);
             event.actions.state_delta = without_temp(&delta);
             deltas.push(delta);
-            let changes = facts.changes(&event);
+            let changes = pending.changes(&event);
             for change in &changes {
-                facts.apply(change);
+                pending.apply(change);
             }
             let after = session::Seq(session.last_seq.0 + commit.messages.len() as u64);
-            commit.facts.extend(facts::to_rows(&changes, after, run).map_err(invalid)?);
+            commit.pending.extend(pending::to_rows(&changes, after, run).map_err(invalid)?);
             commit.state.extend(state::changes(&event.actions.state_delta));
             if commit.title.is_none() && !session.has_title {
                 commit.title = title(&event);
             }
-            ending = run_ending(&event, &facts, effect).map(|ending| ending.for_run(session, &facts, run));
+            ending =
+                run_ending(&event, &pending, effect).map(|ending| ending.for_run(session, &pending, run));
             if has_row {
                 commit.messages.push(save(&event).map_err(invalid)?);
             }
@@ -111,7 +112,7 @@ impl PreparedCommit {
             timestamp: events.last().map(|(event, _)| event.timestamp),
             upcoming: upcoming(session, events, &commit),
             deltas,
-            facts,
+            pending,
             titled: commit.title.is_some(),
             asked_by: run.map(str::to_owned),
             texts: commit
@@ -130,7 +131,7 @@ impl PreparedCommit {
 
     /// Runs whose questions these events settle, without `run` itself: they become `cancelled`.
     pub(crate) fn superseded(&self, session: &SessionAdapter, run: &str) -> Vec<String> {
-        let is_open = |id: &String| self.view.facts.questions.iter().any(|question| question.id == *id);
+        let is_open = |id: &String| self.view.pending.questions.iter().any(|question| question.id == *id);
         let settled = session.question_runs.iter().filter(|(id, _)| !is_open(id));
         let mut runs: Vec<String> =
             settled.map(|(_, other)| other.clone()).filter(|other| other != run).collect();
@@ -168,13 +169,15 @@ impl CommittedView {
         for delta in &self.deltas {
             state.apply(delta);
         }
-        session.question_runs.retain(|id, _| self.facts.questions.iter().any(|question| question.id == *id));
+        session
+            .question_runs
+            .retain(|id, _| self.pending.questions.iter().any(|question| question.id == *id));
         if let Some(run) = &self.asked_by {
-            for question in &self.facts.questions {
+            for question in &self.pending.questions {
                 session.question_runs.entry(question.id.clone()).or_insert_with(|| run.clone());
             }
         }
-        session.facts = self.facts;
+        session.pending = self.pending;
         session.last_seq = session.last_seq.max(committed.seq);
         session.last_update_time = self.timestamp.unwrap_or(session.last_update_time);
         session.has_title |= self.titled;
@@ -184,7 +187,7 @@ impl CommittedView {
 }
 
 /// The run's ending, if this event ends it.
-fn run_ending(event: &Event, facts: &PendingWork, effect: RunEffect) -> Option<RunEnding> {
+fn run_ending(event: &Event, pending: &PendingWork, effect: RunEffect) -> Option<RunEnding> {
     let status = match effect {
         RunEffect::Continues | RunEffect::Settles => return None,
         RunEffect::Ends(RunEnd::Cancelled) => {
@@ -197,9 +200,9 @@ fn run_ending(event: &Event, facts: &PendingWork, effect: RunEffect) -> Option<R
         RunEffect::ByLog => {
             // While a question is open, the other results of the step are still outstanding.
             let is_over = !event.is_from_user()
-                && facts.open_calls.is_empty()
-                && next_step(Some(event), facts) == Step::Done;
-            match (&event.error_code, facts.questions.is_empty()) {
+                && pending.open_calls.is_empty()
+                && next_step(Some(event), pending) == Step::Done;
+            match (&event.error_code, pending.questions.is_empty()) {
                 _ if !is_over => return None,
                 (Some(_), _) => RunStatus::Failed,
                 (None, false) => RunStatus::Waiting,

@@ -1,7 +1,7 @@
 //! EventsAdapter: the window of stored rows as ADK events, within the token budget.
 
 use crate::{
-    store::{row::Restorer, task},
+    store::{row::Restorer, user_request},
     view::{budget::Budget, history},
 };
 use adk::{
@@ -21,7 +21,7 @@ pub struct EventsAdapter {
     /// The sequence number of the first event.
     first: Option<Seq>,
     /// The user's last request before these events, if none of the events contains one.
-    task: Option<SharedText>,
+    user_request: Option<SharedText>,
     /// Sum of the rows' token counts.
     tokens: u64,
     /// Approximate size in memory.
@@ -38,7 +38,7 @@ pub(crate) struct Upcoming {
 
 const TEXT_BYTES: usize = 80;
 
-/// What a row adds to the history besides its event.
+/// Data of a row besides its event.
 #[derive(Debug)]
 struct RowInfo {
     seq: Seq,
@@ -71,8 +71,8 @@ impl EventsAdapter {
         let range = history::window(rows, budget, cut);
         let (before, window) = rows.split_at(range.start);
         let mut adapter = Self::from_rows(root_agent, before, window);
-        if !before.is_empty() && adapter.lacks_task() {
-            adapter.set_task(task::last_request_in(before, root_agent));
+        if !before.is_empty() && adapter.lacks_user_request() {
+            adapter.set_user_request(user_request::last_request_in(before, root_agent));
         }
         adapter
     }
@@ -90,7 +90,7 @@ impl EventsAdapter {
             restorer.restore(row);
         }
         let events = Arc::new(Vec::with_capacity(window.len() + 8));
-        let mut adapter = Self { events, restorer, first: None, task: None, tokens: 0, bytes: 0 };
+        let mut adapter = Self { events, restorer, first: None, user_request: None, tokens: 0, bytes: 0 };
         for row in window {
             let mut restorer = adapter.restorer.clone();
             let event = Arc::new(restorer.restore(row));
@@ -125,17 +125,18 @@ impl EventsAdapter {
     }
 
     /// The user's last request before these events, if none of the events contains one.
-    pub fn task(&self) -> Option<&SharedText> {
-        self.task.as_ref()
+    pub fn user_request(&self) -> Option<&SharedText> {
+        self.user_request.as_ref()
     }
 
-    pub(crate) fn lacks_task(&self) -> bool {
-        self.task.is_none() && !self.events.iter().rev().any(|event| task::request_in(event).is_some())
+    pub(crate) fn lacks_user_request(&self) -> bool {
+        self.user_request.is_none()
+            && !self.events.iter().rev().any(|event| user_request::request_in(event).is_some())
     }
 
-    pub(crate) fn set_task(&mut self, task: Option<SharedText>) {
-        self.bytes += task.as_ref().map_or(0, |task| task.len());
-        self.task = task;
+    pub(crate) fn set_user_request(&mut self, user_request: Option<SharedText>) {
+        self.bytes += user_request.as_ref().map_or(0, |user_request| user_request.len());
+        self.user_request = user_request;
     }
 
     pub(crate) fn tokens(&self) -> u64 {

@@ -1,18 +1,18 @@
 //! Adapters between the session store and ADK's runner: sessions, events, state, artifacts.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`service`], [`session`], [`events`], [`state`] | `SessionServiceAdapter`, `SessionAdapter`, `EventsAdapter`, `StateAdapter` |
 //! | `turn_sessions` | the session service of one turn, fenced by its lease |
 //! | `session_handle` | calls to the store under ADK's session key, with ADK's errors |
 //! | `entries` | events and state changes as one commit |
 //! | [`row`] | saving an event as a row, and restoring it |
-//! | `facts` | pending work: open calls, questions, the active agent |
+//! | `pending` | pending work: open calls, questions, the active agent |
 //! | `ledger` | the record that a tool call has begun |
 //! | `draft` | the streamed text of an answer that is not committed yet |
 //! | `recipe` | how the request of a model call was built |
 //! | `cache` | LRU cache of sessions between turns |
-//! | `task` | the user's request that a long turn works on |
+//! | `user_request` | the user's request that a long turn works on |
 //! | [`archive`] | sessions and artifacts for listings, exports and the server |
 //! | [`artifacts`] | `ArtifactAdapter`: files of a session |
 
@@ -22,13 +22,13 @@ pub(crate) mod cache;
 pub(crate) mod draft;
 pub(crate) mod entries;
 pub mod events;
-pub(crate) mod facts;
 pub(crate) mod ledger;
+pub(crate) mod pending;
 pub(crate) mod recipe;
 pub mod row;
 pub mod service;
 pub mod session;
 pub(crate) mod session_handle;
 pub mod state;
-pub(crate) mod task;
 pub(crate) mod turn_sessions;
+pub(crate) mod user_request;

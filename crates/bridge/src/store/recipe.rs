@@ -1,10 +1,11 @@
 //! Recipes of model calls: stored with the answer, and read again to rebuild the request from the log.
 //!
 //! A recipe names the rows that were loaded, and refers to long texts (settings with the system instruction, tool
-//! declarations, the task) by their hash: the store keeps each text once.
+//! declarations, the user request) by their hash: the store keeps each text once.
 
-use crate::store::{
-    events::EventsAdapter, row::Restorer, session::SessionAdapter, session_handle::SessionHandle,
+use crate::{
+    digest::sha256_hex,
+    store::{events::EventsAdapter, row::Restorer, session::SessionAdapter, session_handle::SessionHandle},
 };
 use adk::{
     agent::IncludeContents,
@@ -13,26 +14,17 @@ use adk::{
     pending::PendingCall,
     recipe::{CallRecipe, SentRequest},
 };
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use session::{NewRecipe, PageRequest, RecipeText, Seq, StoredRecipe};
-use std::{collections::HashMap, fmt::Write, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 /// The version of the view: how events become a request. A change of the view that changes requests increments it, so
 /// that a difference to an older recipe can be explained.
-const VIEW_VERSION: u32 = 1;
+const VIEW_VERSION: u32 = 2;
 /// How many hashes of stored texts a session remembers.
 const KNOWN_TEXTS: usize = 8;
 /// Rows per read.
 const PAGE: usize = 500;
-
-/// The SHA-256 of some bytes in hexadecimal digits.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
-}
 
 /// A recipe as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,8 +42,8 @@ struct RecipeJson {
     last: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     deferred: Vec<PendingCall>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    task: Option<String>,
+    #[serde(rename = "task", default, skip_serializing_if = "Option::is_none")]
+    user_request: Option<String>,
     config: String,
     tools: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,10 +56,10 @@ pub(super) fn to_row(
     event: &str,
     recipe: CallRecipe,
 ) -> serde_json::Result<NewRecipe> {
-    let CallRecipe { agent, include, deferred, task, config, tools, sent } = recipe;
+    let CallRecipe { agent, include, deferred, user_request, config, tools, sent } = recipe;
     let mut texts = Vec::new();
     let mut hashed = |content: String| {
-        let hash = sha256(content.as_bytes());
+        let hash = sha256_hex(content.as_bytes());
         if !session.known_texts.contains(&hash) {
             texts.push(RecipeText { hash: hash.clone(), content });
         }
@@ -81,7 +73,7 @@ pub(super) fn to_row(
         first: session.events.first_seq().map(|seq| seq.0),
         last: session.last_seq.0,
         deferred,
-        task: task.map(|task| hashed(task.to_string())),
+        user_request: user_request.map(|user_request| hashed(user_request.to_string())),
         config: hashed(config),
         tools: hashed(tools),
         sent,
@@ -103,7 +95,7 @@ pub(crate) struct RecordedCall {
     pub(crate) recipe: CallRecipe,
     /// The events that were loaded when the request was built.
     pub(crate) events: Vec<Arc<Event>>,
-    /// Whether this program builds requests as the one that sent this one.
+    /// Whether this version of the view built the request.
     pub(crate) same_view: bool,
 }
 
@@ -113,14 +105,18 @@ pub(crate) async fn read_call(
     stored: StoredRecipe,
 ) -> Result<Option<RecordedCall>, ServiceError> {
     let Ok(json) = serde_json::from_str::<RecipeJson>(&stored.recipe) else { return Ok(None) };
-    let hashes = [&json.config, &json.tools].into_iter().chain(&json.task).cloned().collect();
+    let hashes = [&json.config, &json.tools].into_iter().chain(&json.user_request).cloned().collect();
     let texts = session.recipe_texts(hashes).await?;
     let mut texts: HashMap<String, String> =
         texts.into_iter().map(|text| (text.hash, text.content)).collect();
-    let task = json.task.as_ref().and_then(|hash| texts.get(hash)).map(|task| task.as_str().into());
+    let user_request = json
+        .user_request
+        .as_ref()
+        .and_then(|hash| texts.get(hash))
+        .map(|user_request| user_request.as_str().into());
     let (config, tools) = (texts.get(&json.config).cloned(), texts.remove(&json.tools));
     let (Some(config), Some(tools)) = (config, tools) else { return Ok(None) };
-    if json.task.is_some() && task.is_none() {
+    if json.user_request.is_some() && user_request.is_none() {
         return Ok(None);
     }
     let after = Seq(stored.seq.0.saturating_sub(1));
@@ -129,7 +125,7 @@ pub(crate) async fn read_call(
     let answer = Restorer::new(&json.root).restore(&row);
     let events = read_events(session, &json).await?;
     let RecipeJson { view, agent, include, deferred, sent, .. } = json;
-    let recipe = CallRecipe { agent, include, deferred, task, config, tools, sent };
+    let recipe = CallRecipe { agent, include, deferred, user_request, config, tools, sent };
     Ok(Some(RecordedCall { answer, recipe, events, same_view: view == VIEW_VERSION }))
 }
 

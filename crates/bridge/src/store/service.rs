@@ -4,11 +4,11 @@ use crate::{
     store::{
         cache::SessionCache,
         entries::PreparedCommit,
-        facts,
+        pending,
         row::{LegacyKind, Restorer},
         session::SessionAdapter,
         session_handle::SessionHandle,
-        state, task,
+        state, user_request,
     },
     view::budget::Budget,
 };
@@ -78,7 +78,7 @@ impl SessionServiceAdapter {
         &self.cache
     }
 
-    /// The cached session with the stored state and facts, if its events are up to date.
+    /// The cached session with the stored state and pending work, if its events are up to date.
     async fn load_cached(&self, key: &SessionKey) -> Result<Option<SessionAdapter>, ServiceError> {
         let Some(cached) = self.cache.get(key, self.budget) else { return Ok(None) };
         let snapshot = self.snapshot(key, TailBudget::NONE).await?;
@@ -94,8 +94,10 @@ impl SessionServiceAdapter {
         let Some(snapshot) = self.load(key).await? else { return Ok(None) };
         let cut = snapshot.tail.first().filter(|_| snapshot.truncated).map(|first| first.seq);
         let mut session = SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget);
-        if let Some(cut) = cut.filter(|_| session.events.lacks_task()) {
-            session.events.set_task(task::find_before(cut, &self.store, key, &self.root_agent).await?);
+        if let Some(cut) = cut.filter(|_| session.events.lacks_user_request()) {
+            session
+                .events
+                .set_user_request(user_request::find_before(cut, &self.store, key, &self.root_agent).await?);
         }
         Ok(Some(session))
     }
@@ -120,14 +122,14 @@ impl SessionServiceAdapter {
         }
     }
 
-    /// Looks up a deferred call in the whole history and adds it to the session's facts. Returns whether it exists.
+    /// Looks up a deferred call in the whole history and adds it to the session's pending work. Returns whether it exists.
     pub(crate) async fn recall(&self, session: &mut SessionAdapter, id: &str) -> Result<bool, ServiceError> {
-        let row = self.store.fact(&session.key, facts::call_kind(), id);
+        let row = self.store.pending_entry(&session.key, pending::call_kind(), id);
         let row = failpoint::around([Point::BeforeLoad, Point::AfterLoad], row).await;
         let row = row.map_err(|error| service_error(error, &session.key))?;
-        let call = row.as_ref().and_then(facts::deferred);
+        let call = row.as_ref().and_then(pending::deferred);
         let found = call.is_some();
-        session.facts.deferred.extend(call);
+        session.pending.deferred.extend(call);
         Ok(found)
     }
 

@@ -1,7 +1,7 @@
 //! SessionAdapter: a stored session as ADK's `Session`.
 
 use crate::{
-    store::{cache::CachedSession, draft, events::EventsAdapter, facts, state::StateAdapter},
+    store::{cache::CachedSession, draft, events::EventsAdapter, pending, state::StateAdapter},
     view::budget::Budget,
 };
 use adk::{
@@ -20,7 +20,7 @@ pub struct SessionAdapter {
     pub(crate) key: SessionKey,
     pub(crate) events: EventsAdapter,
     pub(crate) state: StateAdapter,
-    pub(crate) facts: PendingWork,
+    pub(crate) pending: PendingWork,
     pub(crate) last_seq: Seq,
     pub(crate) created_at: f64,
     pub(crate) last_update_time: f64,
@@ -49,13 +49,13 @@ impl SessionAdapter {
             key,
             events,
             state: StateAdapter::new(snapshot.state),
-            facts: facts::from_rows(&snapshot.facts),
+            pending: pending::from_rows(&snapshot.pending),
             last_seq: snapshot.row.last_seq,
             created_at: snapshot.row.created_at,
             last_update_time: snapshot.row.updated_at,
             has_title: snapshot.row.title.is_some(),
             cached_epoch: None,
-            question_runs: facts::question_runs(&snapshot.facts),
+            question_runs: pending::question_runs(&snapshot.pending),
             draft: snapshot.draft.as_ref().and_then(draft::restore).map(Box::new),
             draft_run: snapshot.draft.map(|draft| draft.run),
             known_texts: Vec::new(),
@@ -65,14 +65,14 @@ impl SessionAdapter {
     /// The copy that the next turn may start from. A session with open calls or questions is not cached: its pending
     /// work can change without a new log row.
     pub(crate) fn to_cached(&self, epoch: u64) -> Option<CachedSession> {
-        let PendingWork { active_agent, open_calls, questions, deferred: _ } = &self.facts;
-        let facts = PendingWork { active_agent: active_agent.clone(), ..PendingWork::default() };
+        let PendingWork { active_agent, open_calls, questions, deferred: _ } = &self.pending;
+        let pending = PendingWork { active_agent: active_agent.clone(), ..PendingWork::default() };
         let is_settled = open_calls.is_empty() && questions.is_empty();
         let copy = || Self {
             key: self.key.clone(),
             events: self.events.clone(),
             state: self.state.session_scoped(),
-            facts,
+            pending,
             question_runs: HashMap::new(),
             draft: None,
             draft_run: None,
@@ -110,12 +110,12 @@ impl Session for SessionAdapter {
         self.events.all()
     }
 
-    fn task(&self) -> Option<&SharedText> {
-        self.events.task()
+    fn user_request(&self) -> Option<&SharedText> {
+        self.events.user_request()
     }
 
     fn pending(&self) -> &PendingWork {
-        &self.facts
+        &self.pending
     }
 
     fn draft(&self) -> Option<&Event> {

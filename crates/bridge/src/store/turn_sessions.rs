@@ -31,8 +31,8 @@ pub(crate) struct TurnSessions {
     options: Option<String>,
     /// Whether the store holds a draft of this session.
     has_draft: AtomicBool,
-    /// How many pieces of the draft were stored.
-    pieces: AtomicU64,
+    /// How many chunks of the draft were stored.
+    chunks: AtomicU64,
 }
 
 impl TurnSessions {
@@ -41,7 +41,7 @@ impl TurnSessions {
         turn: Arc<TurnHandle>,
         options: Option<String>,
     ) -> Self {
-        Self { sessions, turn, options, has_draft: AtomicBool::new(false), pieces: AtomicU64::new(0) }
+        Self { sessions, turn, options, has_draft: AtomicBool::new(false), chunks: AtomicU64::new(0) }
     }
 
     /// The session of an earlier turn, from the cache. The commit that starts this turn detects a stale copy.
@@ -155,9 +155,9 @@ impl TurnService for TurnSessions {
     ) -> Result<(), ServiceError> {
         // Set before the write: whether the write succeeds or not, the next commit discards the draft.
         self.has_draft.store(true, Ordering::Relaxed);
-        let piece = draft::encode_piece(self.pieces.load(Ordering::Relaxed), frame, content);
-        self.turn.extend_draft(piece).await.map_err(|error| service_error(error, &session.key))?;
-        self.pieces.fetch_add(1, Ordering::Relaxed);
+        let chunk = draft::encode_chunk(self.chunks.load(Ordering::Relaxed), frame, content);
+        self.turn.extend_draft(chunk).await.map_err(|error| service_error(error, &session.key))?;
+        self.chunks.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 

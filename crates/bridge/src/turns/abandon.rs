@@ -1,6 +1,6 @@
 //! Ends the run of a dropped turn: `interrupted` if it was running, `cancelled` if it was queued.
 
-use super::{arrival::SessionGate, backoff::Backoff, handle::Claim};
+use super::{arrival::SessionQueue, backoff::Backoff, handle::Claim};
 use failpoint::Point;
 use session::{
     Commit, GoneOwner, Lease, OwnerClaim, Result, RunStatus, SessionKey, Store, TakeOver, TakenOver,
@@ -23,7 +23,7 @@ pub(super) struct Abandoned {
     pub(super) key: SessionKey,
     pub(super) run: String,
     pub(super) claim: Claim,
-    pub(super) gate: Arc<SessionGate>,
+    pub(super) session_queue: Arc<SessionQueue>,
     pub(super) phase: AbandonedPhase,
 }
 
@@ -37,7 +37,7 @@ impl Abandoned {
                 Ok(()) | Err(_) => break,
             }
         }
-        self.gate.changed.notify_waiters();
+        self.session_queue.changed.notify_waiters();
     }
 
     async fn try_end(&self) -> Result<()> {

@@ -17,9 +17,9 @@ use tokio::{
     task::coop::unconstrained,
 };
 
-/// The state that the runs of one session share within this process.
+/// The fair lock and the queue of one session within this process.
 #[derive(Default)]
-pub(crate) struct SessionGate {
+pub(crate) struct SessionQueue {
     arrivals: Arc<FairMutex<()>>,
     /// Notified when a turn of this process ends, and when the local queue changes.
     pub(super) changed: Notify,
@@ -42,7 +42,7 @@ impl QueuedRun {
     }
 }
 
-impl SessionGate {
+impl SessionQueue {
     /// Acquires the arrival lock, or joins its wait queue.
     pub(super) fn arrive(&self) -> ArrivalGuard {
         if let Ok(guard) = Arc::clone(&self.arrivals).try_lock_owned() {
@@ -135,12 +135,13 @@ mod tests {
 
     #[test]
     fn arrivals_acquire_the_lock_in_order() {
-        let gate = SessionGate::default();
-        let [mut first, mut second, mut third] = [gate.arrive(), gate.arrive(), gate.arrive()];
+        let session_queue = SessionQueue::default();
+        let [mut first, mut second, mut third] =
+            [session_queue.arrive(), session_queue.arrive(), session_queue.arrive()];
         assert!(is_held(&mut first) && !is_held(&mut third) && !is_held(&mut second));
         first.release();
         // A later arrival does not overtake a waiting one, however early it is polled.
-        let mut late = gate.arrive();
+        let mut late = session_queue.arrive();
         assert!(!is_held(&mut late) && !is_held(&mut third) && is_held(&mut second));
         second.release();
         assert!(!is_held(&mut late) && is_held(&mut third));
@@ -150,8 +151,9 @@ mod tests {
 
     #[test]
     fn dropped_arrival_does_not_block_the_next_one() {
-        let gate = SessionGate::default();
-        let (held, dropped, woken, mut last) = (gate.arrive(), gate.arrive(), gate.arrive(), gate.arrive());
+        let session_queue = SessionQueue::default();
+        let (held, dropped, woken, mut last) =
+            (session_queue.arrive(), session_queue.arrive(), session_queue.arrive(), session_queue.arrive());
         drop(dropped);
         assert!(!is_held(&mut last));
         drop(held);

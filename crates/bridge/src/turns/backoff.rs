@@ -1,4 +1,4 @@
-//! Exponential backoff for store faults.
+//! Exponential backoff for store faults. Model calls have their own policy, `model::retries`.
 
 use std::time::Duration;
 

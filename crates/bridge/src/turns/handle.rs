@@ -6,7 +6,7 @@
 
 use super::{
     abandon::Abandoned,
-    arrival::{ArrivalGuard, SessionGate},
+    arrival::{ArrivalGuard, SessionQueue},
     backoff::Backoff,
     phase::{Phase, Refused},
 };
@@ -53,7 +53,7 @@ pub(crate) struct TurnHandle {
     key: SessionKey,
     run: NewRun,
     claim: Claim,
-    gate: Arc<SessionGate>,
+    session_queue: Arc<SessionQueue>,
     phase: Mutex<Phase>,
     acceptance: Mutex<Acceptance>,
     /// Cancelled when another owner takes over the run.
@@ -79,12 +79,12 @@ impl TurnHandle {
         store: Arc<dyn Store>,
         key: SessionKey,
         (run, claim): (NewRun, Claim),
-        gate: Arc<SessionGate>,
+        session_queue: Arc<SessionQueue>,
     ) -> Self {
         let phase = Mutex::new(Phase::Unstarted(None));
         let (acceptance, on_loss) = (Mutex::default(), Mutex::default());
         let (arrived, trace) = (Instant::now(), OnceLock::new());
-        Self { store, key, run, claim, gate, phase, acceptance, on_loss, arrived, trace }
+        Self { store, key, run, claim, session_queue, phase, acceptance, on_loss, arrived, trace }
     }
 
     pub(crate) fn run_id(&self) -> &str {
@@ -99,8 +99,8 @@ impl TurnHandle {
         &self.key
     }
 
-    pub(crate) fn gate(&self) -> &Arc<SessionGate> {
-        &self.gate
+    pub(crate) fn session_queue(&self) -> &Arc<SessionQueue> {
+        &self.session_queue
     }
 
     pub(crate) fn owner(&self) -> &str {
@@ -205,7 +205,7 @@ impl TurnHandle {
     fn accept(&self) {
         let mut acceptance = self.acceptance();
         if !std::mem::replace(&mut acceptance.is_accepted, true) {
-            self.gate.accepted();
+            self.session_queue.accepted();
         }
         if let Some(observer) = acceptance.observer.take() {
             observer();
@@ -220,14 +220,14 @@ impl TurnHandle {
     /// Sets the phase to running: the run was taken over, or its start was not acknowledged.
     pub(crate) fn set_running(&self, lease: Lease) {
         *self.phase() = Phase::Running(lease);
-        self.gate.leave_queue(&self.run);
+        self.session_queue.leave_queue(&self.run);
         self.accept();
     }
 
     /// Sets the phase to queued.
     pub(super) fn set_queued(&self, ticket: u64) {
         *self.phase() = Phase::Queued { ticket, attempt: Vec::new() };
-        self.gate.join_queue(ticket, &self.run);
+        self.session_queue.join_queue(ticket, &self.run);
         self.accept();
     }
 
@@ -248,7 +248,7 @@ impl TurnHandle {
         }
     }
 
-    /// The first commit of the turn, which starts the run.
+    /// The first commit of the turn, which starts the run and acquires the lease.
     pub(crate) async fn start(&self, commit: Commit, terms: StartTerms) -> session::Result<Committed> {
         let StartTerms { if_epoch, supersedes, settled, options } = terms;
         let is_cached = if_epoch.is_some();
@@ -271,7 +271,7 @@ impl TurnHandle {
         if is_running {
             self.measure(MeasuredOperation::Append, began);
             self.measure(MeasuredOperation::QueueWait, self.arrived);
-            self.gate.leave_queue(&self.run);
+            self.session_queue.leave_queue(&self.run);
             self.accept();
         }
         committed
@@ -283,7 +283,7 @@ impl TurnHandle {
         self.commit_with_retry(Commit { turn: TurnChange::Step(lease), ..commit }, Backoff::for_turn()).await
     }
 
-    /// The last commit of the turn, retried until it is stored or refused.
+    /// The last commit of the turn, which releases the lease; retried until it is stored or refused.
     pub(crate) async fn finish(
         &self,
         commit: Commit,
@@ -294,7 +294,7 @@ impl TurnHandle {
         let turn = TurnChange::Finish { lease, status, error };
         let committed = self.commit_with_retry(Commit { turn, ..commit }, Backoff::unlimited()).await?;
         *self.phase() = Phase::Ended(status);
-        self.gate.changed.notify_waiters();
+        self.session_queue.changed.notify_waiters();
         Ok(committed)
     }
 
@@ -330,14 +330,14 @@ impl TurnHandle {
     }
 
     /// Extends the draft of the answer that is being streamed.
-    pub(crate) async fn extend_draft(&self, piece: String) -> session::Result<()> {
+    pub(crate) async fn extend_draft(&self, chunk: String) -> session::Result<()> {
         let lease = self.lease().ok_or_else(|| Error::Fenced(self.key.clone()))?;
-        around([Point::BeforeDraft, Point::AfterDraft], self.store.extend_draft(&lease, piece)).await
+        around([Point::BeforeDraft, Point::AfterDraft], self.store.extend_draft(&lease, chunk)).await
     }
 
     /// Removes the run from the queue before it has started.
     pub(crate) async fn withdraw(&self, status: RunStatus, error: Option<String>) {
-        self.gate.leave_queue(&self.run);
+        self.session_queue.leave_queue(&self.run);
         if self.ticket().is_none() {
             return;
         }
@@ -352,7 +352,7 @@ impl TurnHandle {
             }
         }
         *self.phase() = Phase::Ended(status);
-        self.gate.changed.notify_waiters();
+        self.session_queue.changed.notify_waiters();
     }
 }
 
@@ -361,9 +361,9 @@ impl Drop for TurnHandle {
     fn drop(&mut self) {
         let is_accepted = self.acceptance().is_accepted;
         let phase = self.phase().abandoned_phase();
-        self.gate.leave_queue(&self.run);
+        self.session_queue.leave_queue(&self.run);
         if is_accepted {
-            self.gate.ended();
+            self.session_queue.ended();
         }
         // Without a runtime nothing can be stored; the claim is released, and another owner takes the run over.
         if let Some(phase) = phase
@@ -374,7 +374,7 @@ impl Drop for TurnHandle {
                 key: self.key.clone(),
                 run: self.run.id.clone(),
                 claim: self.claim.clone(),
-                gate: Arc::clone(&self.gate),
+                session_queue: Arc::clone(&self.session_queue),
                 phase,
             };
             runtime.spawn(abandoned.end());

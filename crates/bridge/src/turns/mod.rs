@@ -1,6 +1,6 @@
 //! Turns: one run at a time in each session, in the order of acceptance, across tasks and processes.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | `arrival` | a fair lock for each session: messages that arrive at one process are accepted in the order of arrival |
 //! | `abandon` | ends the run of a turn that was dropped |
@@ -32,12 +32,12 @@ pub(crate) use request::{QueuedRequest, RunOptions};
 pub(crate) use waiting::QueuePosition;
 
 use adk::{draft::DraftFlush, event::mint_invocation_id, session::SessionKey};
-use arrival::SessionGate;
+use arrival::SessionQueue;
 use failpoint::Point;
 use handle::Claim;
 use heartbeat::HeartbeatTask;
 use lock::LockExt;
-use session::{NewRun, OwnerClaim, RequestKey, Store, TakeOver, TakenOver, TakenOverState};
+use session::{IdempotencyKey, NewRun, OwnerClaim, Store, TakeOver, TakenOver, TakenOverState};
 use std::{
     collections::HashMap,
     fmt,
@@ -52,13 +52,13 @@ pub struct Turns(Arc<TurnsInner>);
 
 struct TurnsInner {
     store: Arc<dyn Store>,
-    gates: Mutex<HashMap<SessionKey, Weak<SessionGate>>>,
+    session_queues: Mutex<HashMap<SessionKey, Weak<SessionQueue>>>,
     heartbeat: Arc<HeartbeatTask>,
     watch: OwnerWatch,
     draft_flush: DraftFlush,
     /// Set if a recovery task of this process takes over the runs of gone owners. A waiting run then only wakes that
     /// task.
-    sweeper: OnceLock<Arc<Notify>>,
+    recovery_wake: OnceLock<Arc<Notify>>,
 }
 
 /// The id and idempotency key of a run. The id is that of the invocation, unless the message responds to a call of an earlier
@@ -66,7 +66,7 @@ struct TurnsInner {
 #[derive(Clone, Debug)]
 pub(crate) struct RunName {
     pub(crate) id: String,
-    pub(crate) request_key: Option<RequestKey>,
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
     /// Whether the run must not exist.
     pub(crate) is_new: bool,
 }
@@ -75,12 +75,12 @@ impl RunName {
     /// The name of a new run: the requested id, or a generated one.
     pub(crate) fn fresh(requested: Option<&str>) -> Self {
         let id = requested.map_or_else(mint_invocation_id, str::to_owned);
-        Self { id, request_key: None, is_new: true }
+        Self { id, idempotency_key: None, is_new: true }
     }
 
     /// The name of a run that exists.
     pub(crate) fn existing(id: String) -> Self {
-        Self { id, request_key: None, is_new: false }
+        Self { id, idempotency_key: None, is_new: false }
     }
 }
 
@@ -100,8 +100,9 @@ impl Turns {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let watch = OwnerWatch::new(Arc::clone(&store));
         let heartbeat = Arc::new(HeartbeatTask::new(Arc::clone(&store)));
-        let (gates, draft_flush, sweeper) = (Mutex::default(), DraftFlush::default(), OnceLock::new());
-        Self(Arc::new(TurnsInner { store, gates, heartbeat, watch, draft_flush, sweeper }))
+        let (session_queues, draft_flush, recovery_wake) =
+            (Mutex::default(), DraftFlush::default(), OnceLock::new());
+        Self(Arc::new(TurnsInner { store, session_queues, heartbeat, watch, draft_flush, recovery_wake }))
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -117,7 +118,7 @@ impl Turns {
     pub(crate) fn arrive(&self, key: &SessionKey, name: RunName) -> session::Result<Arrival> {
         let owner = Arc::new(self.0.store.claim_owner()?);
         let turn = self.handle(key, name, Claim::Own(owner));
-        let guard = turn.gate().arrive();
+        let guard = turn.session_queue().arrive();
         Ok(Arrival { turn, guard })
     }
 
@@ -134,31 +135,32 @@ impl Turns {
     fn handle(
         &self,
         key: &SessionKey,
-        RunName { id, request_key, is_new }: RunName,
+        RunName { id, idempotency_key, is_new }: RunName,
         claim: Claim,
     ) -> Arc<TurnHandle> {
         let (Claim::Own(owner) | Claim::Shared(owner)) = &claim;
-        let run = NewRun { id, owner: owner.name().to_owned(), request_key, is_new };
-        let handle = TurnHandle::new(Arc::clone(&self.0.store), key.clone(), (run, claim), self.gate(key));
+        let run = NewRun { id, owner: owner.name().to_owned(), idempotency_key, is_new };
+        let handle =
+            TurnHandle::new(Arc::clone(&self.0.store), key.clone(), (run, claim), self.session_queue(key));
         let handle = Arc::new(handle);
         self.0.heartbeat.watch(&handle);
         handle
     }
 
-    fn gate(&self, key: &SessionKey) -> Arc<SessionGate> {
-        let mut gates = self.0.gates.locked();
-        if let Some(gate) = gates.get(key).and_then(Weak::upgrade) {
-            return gate;
+    fn session_queue(&self, key: &SessionKey) -> Arc<SessionQueue> {
+        let mut session_queues = self.0.session_queues.locked();
+        if let Some(session_queue) = session_queues.get(key).and_then(Weak::upgrade) {
+            return session_queue;
         }
-        gates.retain(|_, gate| gate.strong_count() > 0);
-        let gate = Arc::new(SessionGate::default());
-        gates.insert(key.clone(), Arc::downgrade(&gate));
-        gate
+        session_queues.retain(|_, session_queue| session_queue.strong_count() > 0);
+        let session_queue = Arc::new(SessionQueue::default());
+        session_queues.insert(key.clone(), Arc::downgrade(&session_queue));
+        session_queue
     }
 
     /// Attaches a recovery task of this process. The returned handle wakes it.
-    pub(crate) fn attach_sweeper(&self) -> Arc<Notify> {
-        Arc::clone(self.0.sweeper.get_or_init(Arc::default))
+    pub(crate) fn attach_recovery_task(&self) -> Arc<Notify> {
+        Arc::clone(self.0.recovery_wake.get_or_init(Arc::default))
     }
 
     /// Takes over the runs of dead owners, and of owners without a heartbeat for [`watch::SILENCE`]. Ordered by

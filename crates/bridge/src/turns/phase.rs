@@ -65,7 +65,7 @@ impl Phase {
         }
     }
 
-    /// What a dropped turn leaves to be ended.
+    /// The run that a dropped turn must end.
     pub(super) fn abandoned_phase(&self) -> Option<AbandonedPhase> {
         match self {
             Self::Queued { .. } => Some(AbandonedPhase::Queued),

@@ -1,13 +1,14 @@
 //! The stored form of a request, so that another process can run it: a queued message, the options of a running run,
 //! and the fingerprint of an idempotent request.
 
+use crate::digest::sha256_hex;
 use adk::{
     content::Content,
     runner::{Input, RunConfig, RunRequest, StreamingMode},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,16 +101,12 @@ impl QueuedRequest {
         serde_json::to_string(&Self::new(request)).unwrap_or_default()
     }
 
-    /// A digest of the request. The order of keys and the notation of numbers are irrelevant.
+    /// The digest of the request, which is stored with its idempotency key. The order of keys and the notation of numbers
+    /// are irrelevant.
     pub(crate) fn fingerprint(request: &RunRequest) -> String {
         let mut canonical = String::new();
         write_canonical(&serde_json::to_value(Self::new(request)).unwrap_or_default(), &mut canonical);
-        let digest = ring::digest::digest(&ring::digest::SHA256, canonical.as_bytes());
-        let mut hex = String::with_capacity(2 * digest.as_ref().len());
-        for byte in digest.as_ref() {
-            let _ = write!(hex, "{byte:02x}");
-        }
-        hex
+        sha256_hex(canonical.as_bytes())
     }
 
     /// Decodes the request for this process, with the cancellation and streaming of `listener`.

@@ -24,13 +24,13 @@ pub(crate) enum QueuePosition {
 impl Turns {
     /// Waits until the position of a queued run needs an action.
     pub(crate) async fn wait(&self, key: &SessionKey, turn: &TurnHandle) -> session::Result<QueuePosition> {
-        let gate = turn.gate();
+        let session_queue = turn.session_queue();
         loop {
-            let changed = gate.changed.notified();
+            let changed = session_queue.changed.notified();
             tokio::pin!(changed);
-            // Changes from here on are not missed.
+            // Subscribes before the check, so that no notification is lost.
             changed.as_mut().enable();
-            let is_first = gate.is_first(turn.run());
+            let is_first = session_queue.is_first(turn.run());
             if is_first {
                 match self.position(key, turn).await {
                     Ok(Some(position)) => return Ok(position),
@@ -73,8 +73,8 @@ impl Turns {
         if !self.0.watch.is_gone(&blocker.owner) {
             return Ok(None);
         }
-        if let Some(sweeper) = self.0.sweeper.get() {
-            sweeper.notify_one();
+        if let Some(recovery_wake) = self.0.recovery_wake.get() {
+            recovery_wake.notify_one();
             return Ok(None);
         }
         let orphans = self.take_over(Some(key)).await?;

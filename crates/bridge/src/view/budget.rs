@@ -32,7 +32,7 @@ impl Budget {
         }
     }
 
-    /// A budget that was in use once, from a recipe.
+    /// Restores the budget of a recipe without validation.
     pub(crate) fn restored(tokens: u32, max_messages: Option<usize>) -> Self {
         Self { tokens, max_messages }
     }

@@ -1,7 +1,7 @@
 //! The view: the part of the log that a request shows to a model, computed by pure functions: `window → repair →
 //! fit`, then the conversion to a provider request.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`messages`] | contents of ADK as messages of a provider |
 //! | [`history`] | the window, its repair, and the fit into the budget |

@@ -1,4 +1,4 @@
-//! Estimates the tokens of a text in one pass, without a vocabulary.
+//! The token estimate of a text, in one pass and without a vocabulary.
 //!
 //! A BPE tokenizer splits a text into pieces by a fixed rule (a word with its leading space, three digits, a run of
 //! punctuation, an indentation) and looks each piece up. This module splits as `o200k_base` does and replaces the

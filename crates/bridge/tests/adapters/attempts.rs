@@ -11,7 +11,7 @@ use adk::{
 };
 use bridge::{
     Budget, ModelAdapter,
-    model::{ModelTarget, NOTICE, Notice, NoticeKind, Retries},
+    model::{ModelTarget, NOTICE, Notice, NoticeKind, RetryPolicy},
 };
 use futures::StreamExt;
 use insta::assert_snapshot;
@@ -23,8 +23,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-fn retries() -> Retries {
-    Retries { jitter: || 1.0, ..Retries::default() }
+fn retries() -> RetryPolicy {
+    RetryPolicy { jitter: || 1.0, ..RetryPolicy::default() }
 }
 
 fn slow_down(seconds: Option<f64>) -> Vec<StreamEvent> {
@@ -140,9 +140,9 @@ async fn requested_wait_above_the_limit_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn no_retry_after_the_first_streamed_part() {
     let thought = StreamEvent::Thought { text: "hm".to_owned(), signature: None };
-    for piece in [text("Hel"), thought] {
+    for chunk in [text("Hel"), thought] {
         let (first, second) =
-            (Fake::called("one", vec![vec![piece, transient()]]), Fake::called("two", vec![]));
+            (Fake::called("one", vec![vec![chunk, transient()]]), Fake::called("two", vec![]));
         let rendered = picture(&two(&first, &second), true).await;
         assert!(rendered.ends_with("! TRANSIENT one is temporarily unavailable: overloaded"), "{rendered}");
         assert_eq!((first.requests().len(), second.requests().len()), (1, 0));

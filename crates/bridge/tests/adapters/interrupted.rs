@@ -17,8 +17,8 @@ use std::sync::Arc;
 use testkit::{ProviderApi, legal};
 
 /// Parts of an answer, then an error.
-fn breaks(pieces: impl IntoIterator<Item = StreamEvent>) -> Vec<StreamEvent> {
-    pieces.into_iter().chain([failure("it broke")]).collect()
+fn breaks(chunks: impl IntoIterator<Item = StreamEvent>) -> Vec<StreamEvent> {
+    chunks.into_iter().chain([failure("it broke")]).collect()
 }
 
 fn signed_thought(words: &str) -> StreamEvent {
@@ -74,8 +74,8 @@ fn without_marks(mut value: Value) -> Value {
 #[tokio::test]
 async fn resumed_answer_continues_after_the_continue_note() {
     let backend = Backend::memory();
-    let pieces = [signed_thought("hm"), text("Hel"), text("lo ")];
-    let model = Fake::new(vec![breaks(pieces)]);
+    let chunks = [signed_thought("hm"), text("Hel"), text("lo ")];
+    let model = Fake::new(vec![breaks(chunks)]);
     let agent = start(&backend.store, root(&model)).await;
     interrupted(&agent, say_streaming("hi")).await;
     agent.run(again(), &|_| {}).await.unwrap();
@@ -224,8 +224,8 @@ async fn answer_interrupted_after_a_tool_result_is_continued() {
 #[tokio::test]
 async fn text_around_incomplete_calls_is_stored_without_the_calls() {
     for backend in backends() {
-        let pieces = [text("I look. "), call("c1", "look", json!({})), text("Then")];
-        let model = Fake::new(vec![breaks(pieces)]);
+        let chunks = [text("I look. "), call("c1", "look", json!({})), text("Then")];
+        let model = Fake::new(vec![breaks(chunks)]);
         let agent = start(&backend.store, with_tool(&model)).await;
         interrupted(&agent, say_streaming("weather?")).await;
         assert_eq!(log(&backend.store).await, ["user: weather?", "root: I look. Then", "root: !BROKEN"]);
@@ -236,9 +236,9 @@ async fn text_around_incomplete_calls_is_stored_without_the_calls() {
 
 #[tokio::test]
 async fn interrupted_answer_without_text_leaves_the_request_unchanged() {
-    for pieces in [vec![text(" \n")], vec![signed_thought("hm")], vec![signed_thought("hm"), text("\n\n")]] {
+    for chunks in [vec![text(" \n")], vec![signed_thought("hm")], vec![signed_thought("hm"), text("\n\n")]] {
         let backend = Backend::memory();
-        let model = Fake::new(vec![breaks(pieces)]);
+        let model = Fake::new(vec![breaks(chunks)]);
         let agent = start(&backend.store, root(&model)).await;
         interrupted(&agent, say_streaming("hi")).await;
         let before = sent(&model);

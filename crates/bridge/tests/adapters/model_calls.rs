@@ -195,15 +195,15 @@ async fn one_call_is_found_by_the_id_of_its_event() {
 #[tokio::test]
 async fn texts_of_a_recipe_are_stored_once_per_session_in_memory() {
     let Backend { store, .. } = backends().into_iter().next().unwrap();
-    let tap = crate::common::Tap::on(&store);
+    let recording = crate::common::RecordingStore::on(&store);
     let model = Fake::echo();
-    let shared: Shared = tap.clone();
+    let shared: Shared = recording.clone();
     let agent = start(&shared, root(&model)).await;
     for number in 0..3 {
         agent.run_and_collect(say(&number.to_string())).await.unwrap();
     }
     let texts: Vec<usize> =
-        tap.commits().iter().filter_map(|commit| Some(commit.recipe.as_ref()?.texts.len())).collect();
+        recording.commits().iter().filter_map(|commit| Some(commit.recipe.as_ref()?.texts.len())).collect();
     assert_eq!(texts, [2, 0, 0]);
     assert_eq!(store.recipes(&key(), RecipeQuery::Newest(9)).await.unwrap().len(), 3);
 }

@@ -10,13 +10,13 @@ use adk::{
     event::Event,
     model::{Llm, LlmRequest, LlmResponse},
 };
-use bridge::{Budget, ModelAdapter, agent::collect::AnswerCollector, model::Retries};
+use bridge::{Budget, ModelAdapter, agent::collect::AnswerCollector, model::RetryPolicy};
 use futures::StreamExt;
 use provider::StreamEvent;
 use serde_json::json;
 
 async fn generate(events: Vec<StreamEvent>, stream: bool) -> Vec<Result<LlmResponse, LlmError>> {
-    let once = Retries { attempts: 0, ..Retries::default() };
+    let once = RetryPolicy { attempts: 0, ..RetryPolicy::default() };
     let adapter = ModelAdapter::new(Fake::new(vec![events]), "m1", Budget::default()).with_retries(once);
     let request = LlmRequest { contents: vec![Content::user("hi").into()], ..LlmRequest::default() };
     adapter.generate(request, stream).collect().await

@@ -21,12 +21,12 @@ use std::{
     time::Duration,
 };
 
-/// When a future is dropped, counted in polls.
+/// The poll at which a future is dropped.
 #[derive(Clone, Copy, Debug)]
 enum Drop {
     /// While the operation it awaits is pending.
     Waiting(usize),
-    /// When the operation it awaits is complete, before it is polled again.
+    /// After the awaited operation is complete, before the next poll.
     Answered(usize),
 }
 

@@ -1,7 +1,7 @@
 //! The session cache: a cached session is not loaded again, and changes by other processes invalidate it.
 
 use crate::common::{
-    Backend, Fake, Shared, Tap, backends, calls, done, key, last_request, named_within, root, say,
+    Backend, Fake, RecordingStore, Shared, backends, calls, done, key, last_request, named_within, root, say,
     session_key, start, start_within, stub, text,
 };
 use adk::{
@@ -25,26 +25,26 @@ fn with_state_in_instruction(model: &Arc<Fake>) -> LlmAgent {
     LlmAgent { instruction: "{app:a?} {user:u?} {s?}".into(), ..root(model) }
 }
 
-/// An agent after one turn, and the tap on its store.
-async fn after_a_turn(backend: &Backend, root: LlmAgent) -> (Arc<Tap>, Agent) {
-    let tap = Tap::on(&backend.store);
-    let store: Shared = tap.clone();
+/// An agent after one turn, and its recording store.
+async fn after_a_turn(backend: &Backend, root: LlmAgent) -> (Arc<RecordingStore>, Agent) {
+    let recording = RecordingStore::on(&backend.store);
+    let store: Shared = recording.clone();
     let agent = start(&store, root).await;
     agent.run_and_collect(say("one")).await.unwrap();
-    tap.loads();
-    (tap, agent)
+    recording.loads();
+    (recording, agent)
 }
 
 #[tokio::test]
 async fn second_turn_starts_from_the_cache() {
     for backend in backends() {
         let model = Fake::echo();
-        let (tap, agent) = after_a_turn(&backend, root(&model)).await;
+        let (recording, agent) = after_a_turn(&backend, root(&model)).await;
         for words in ["two", "three"] {
             assert_eq!(agent.run_and_collect(say(words)).await.unwrap(), format!("re: {words}"));
         }
-        assert_eq!((tap.loads(), tap.lookups()), (0, 0), "{}", backend.name);
-        let steps = tap.commits();
+        assert_eq!((recording.loads(), recording.lookups()), (0, 0), "{}", backend.name);
+        let steps = recording.commits();
         assert_eq!(steps.len(), 6, "two commits per turn");
         assert_eq!(
             last_request(&model),
@@ -57,7 +57,7 @@ async fn second_turn_starts_from_the_cache() {
 async fn turn_of_another_process_invalidates_the_cache() {
     for backend in backends() {
         let model = Fake::echo();
-        let (tap, agent) = after_a_turn(&backend, root(&model)).await;
+        let (recording, agent) = after_a_turn(&backend, root(&model)).await;
         let elsewhere = start(&backend.again(), root(&Fake::echo())).await;
         elsewhere.run_and_collect(say("two")).await.unwrap();
         assert_eq!(agent.run_and_collect(say("three")).await.unwrap(), "re: three");
@@ -67,7 +67,7 @@ async fn turn_of_another_process_invalidates_the_cache() {
             "{}",
             backend.name
         );
-        assert_eq!(tap.loads(), 1, "{}: what was in memory was out of date", backend.name);
+        assert_eq!(recording.loads(), 1, "{}: the cached session was stale", backend.name);
     }
 }
 
@@ -75,20 +75,20 @@ async fn turn_of_another_process_invalidates_the_cache() {
 async fn concurrent_state_changes_are_visible_in_every_scope() {
     for backend in backends() {
         let model = Fake::echo();
-        let (tap, agent) = after_a_turn(&backend, with_state_in_instruction(&model)).await;
+        let (recording, agent) = after_a_turn(&backend, with_state_in_instruction(&model)).await;
         let other = session::SessionKey::new("app", "ann", "other");
         agent.sessions().get_or_create(&session_key("other")).await.unwrap();
-        tap.loads();
+        recording.loads();
         let shared = vec![set(Scope::App, "a", "apple"), set(Scope::User, "u", "plum")];
         backend.store.commit(&other, Commit { state: shared, ..Commit::default() }).await.unwrap();
         agent.run_and_collect(say("two")).await.unwrap();
         assert_eq!(last_request(&model)[0], "system: apple plum ", "{}", backend.name);
-        assert_eq!(tap.loads(), 0, "the first commit returns the shared state");
+        assert_eq!(recording.loads(), 0, "the first commit returns the shared state");
         let own = vec![set(Scope::Session, "s", "pear")];
         backend.store.commit(&key(), Commit { state: own, ..Commit::default() }).await.unwrap();
         agent.run_and_collect(say("three")).await.unwrap();
         assert_eq!(last_request(&model)[0], "system: apple plum pear", "{}", backend.name);
-        assert_eq!(tap.loads(), 1);
+        assert_eq!(recording.loads(), 1);
     }
 }
 
@@ -97,14 +97,14 @@ async fn cached_session_keeps_session_state_and_drops_temporary_state() {
     for backend in backends() {
         let model = Fake::echo();
         let instruction = "{kept?} {temp:passing?}".into();
-        let (tap, agent) = after_a_turn(&backend, LlmAgent { instruction, ..root(&model) }).await;
+        let (recording, agent) = after_a_turn(&backend, LlmAgent { instruction, ..root(&model) }).await;
         let state = json!({"kept": "here", "temp:passing": "now"}).as_object().unwrap().clone();
         let request = RunRequest { state_delta: state, ..say("two") };
         agent.run_and_collect(request).await.unwrap();
         assert_eq!(last_request(&model)[0], "system: here now", "{}", backend.name);
         agent.run_and_collect(say("three")).await.unwrap();
         assert_eq!(last_request(&model)[0], "system: here ", "{}", backend.name);
-        assert_eq!(tap.loads(), 0);
+        assert_eq!(recording.loads(), 0);
     }
 }
 
@@ -130,23 +130,23 @@ async fn session_with_an_open_question_is_not_cached() {
     for backend in backends() {
         let model = Fake::new(vec![vec![text("Yes?"), done()], calls("c1", "danger", json!({}))]);
         let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
-        let (tap, agent) = after_a_turn(&backend, LlmAgent { tools, ..root(&model) }).await;
+        let (recording, agent) = after_a_turn(&backend, LlmAgent { tools, ..root(&model) }).await;
         agent.run_and_collect(say("go")).await.unwrap();
-        assert_eq!(tap.loads(), 0);
+        assert_eq!(recording.loads(), 0);
         agent.run_and_collect(say("something else")).await.unwrap();
-        assert!(tap.loads() > 0, "{}", backend.name);
+        assert!(recording.loads() > 0, "{}", backend.name);
     }
 }
 
 #[tokio::test]
 async fn read_between_turns_leaves_the_session_in_the_cache() {
     for backend in backends() {
-        let (tap, agent) = after_a_turn(&backend, root(&Fake::echo())).await;
+        let (recording, agent) = after_a_turn(&backend, root(&Fake::echo())).await;
         let session = agent.sessions().get(&key()).await.unwrap().unwrap();
         assert_eq!(session.events().len(), 2);
-        assert_eq!(tap.loads(), 1);
+        assert_eq!(recording.loads(), 1);
         agent.run_and_collect(say("two")).await.unwrap();
-        assert_eq!(tap.loads(), 0, "{}", backend.name);
+        assert_eq!(recording.loads(), 0, "{}", backend.name);
     }
 }
 
@@ -155,17 +155,17 @@ async fn history_above_its_budget_is_loaded_again() {
     for backend in backends() {
         let model = Fake::echo();
         let budget = Budget::new(256, None).unwrap();
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let agent = start_within(&store, named_within("root", &model, budget), budget).await;
         let long = "many words ".repeat(20);
-        tap.loads();
+        recording.loads();
         let mut reads = 0;
         for _ in 0..12 {
             agent.run_and_collect(RunRequest::message(key(), Content::user(long.clone()))).await.unwrap();
-            reads += tap.loads();
+            reads += recording.loads();
         }
         assert!((2..12).contains(&reads), "{}: read {reads} times", backend.name);
-        assert_eq!(tap.lookups(), 0, "{}: the request is within the loaded tail", backend.name);
+        assert_eq!(recording.lookups(), 0, "{}: the request is within the loaded tail", backend.name);
     }
 }

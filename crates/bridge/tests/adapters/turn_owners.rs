@@ -1,8 +1,8 @@
 //! Turns of several owners: dead owners do not block, live owners are waited for, and orphaned messages are answered.
 
 use crate::common::{
-    Backend, Elsewhere, Fake, OneAgent, Shared, Tap, backends, calls, dead_owner, enqueue, finish, key, log,
-    payload, queued, root, running, runs, say, start, stub, team, until,
+    Backend, Elsewhere, Fake, OneAgent, RecordingStore, Shared, backends, calls, dead_owner, enqueue, finish,
+    key, log, payload, queued, root, running, runs, say, start, stub, team, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -118,8 +118,8 @@ async fn taken_over_runs_join_the_queue_by_ticket() {
 #[tokio::test]
 async fn start_of_a_queued_message_settles_interrupted_calls() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let model = Fake::new(vec![calls("c1", "wait", json!({}))]);
         let tools = vec![stub(json!({"name": "wait", "delay_ms": 3_600_000}))];
         let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
@@ -128,9 +128,9 @@ async fn start_of_a_queued_message_settles_interrupted_calls() {
         cut_off.abort();
         until(async || runs(&store).await[0].status == RunStatus::Interrupted).await;
         enqueue(&store, &dead_owner(&store), &payload("left behind").await).await;
-        tap.commits();
+        recording.commits();
         promptly(&agent, "mine").await;
-        let commits = tap.commits();
+        let commits = recording.commits();
         let starts = commits.iter().filter(|commit| matches!(commit.turn, TurnChange::Start(_)));
         let stored: Vec<usize> = starts.map(|commit| commit.messages.len()).collect();
         assert_eq!(stored, [2, 1], "{}: the settling event is in the commit of the message", backend.name);
@@ -155,8 +155,8 @@ async fn corrected_run_stores_its_queued_message_once() {
 #[tokio::test]
 async fn queued_messages_survive_store_faults() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let agent = start(&store, root(&Fake::echo())).await;
         let elsewhere = Elsewhere::new(&backend);
         let lease = running(&store, elsewhere.name(), "before").await;
@@ -165,14 +165,14 @@ async fn queued_messages_survive_store_faults() {
         until(async || queued(&store).await.len() == 2).await;
         let failures = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let counted = Arc::clone(&failures);
-        tap.fail(move |commit| {
+        recording.fail(move |commit| {
             counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             !commit.messages.is_empty()
         });
         finish(&store, lease).await;
         until(async || failures.load(std::sync::atomic::Ordering::Relaxed) > 3).await;
         assert_eq!(queued(&store).await.len(), 2, "{}", backend.name);
-        tap.fail_nothing();
+        recording.fail_nothing();
         assert_eq!(sent.await.unwrap().unwrap(), "re: mine");
         let expected =
             ["user: before", "user: left behind", "root: re: left behind", "user: mine", "root: re: mine"];
@@ -257,15 +257,15 @@ async fn next_heartbeat_cancels_a_displaced_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn heartbeats_are_sent_only_while_there_are_runs() {
-    let tap = Tap::on(&Backend::memory().store);
-    let store: Shared = tap.clone();
+    let recording = RecordingStore::on(&Backend::memory().store);
+    let store: Shared = recording.clone();
     let (sent, gate) = running_turn(&store).await;
     tokio::time::sleep(Duration::from_secs(301)).await;
-    assert_eq!(tap.heartbeats(), 150);
+    assert_eq!(recording.heartbeats(), 150);
     gate.add_permits(1);
     assert_eq!(sent.await.unwrap().unwrap(), "re: hello");
     tokio::time::sleep(Duration::from_secs(301)).await;
-    assert_eq!(tap.heartbeats(), 150);
+    assert_eq!(recording.heartbeats(), 150);
 }
 
 /// The reader of a run that another process continues follows the log.

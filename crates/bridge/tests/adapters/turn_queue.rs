@@ -1,7 +1,8 @@
 //! One turn at a time in each session: in order, none lost, none interleaved.
 
 use crate::common::{
-    Backend, Fake, Shared, Tap, backends, calls, key, log, queued, root, runs, say, start, stub, until,
+    Backend, Fake, RecordingStore, Shared, backends, calls, key, log, queued, root, runs, say, start, stub,
+    until,
 };
 use adk::{agent::LlmAgent, error::RunError, runner::RunRequest};
 use bridge::{Agent, Budget};
@@ -42,13 +43,13 @@ async fn messages_are_answered_one_by_one_in_order_of_arrival() {
 }
 
 /// An agent that is blocked when it loads the session.
-async fn blocked_on_load(backend: &Backend) -> (Arc<Tap>, Agent) {
+async fn blocked_on_load(backend: &Backend) -> (Arc<RecordingStore>, Agent) {
     let model = Fake::echo();
     start(&backend.store, root(&model)).await;
-    let tap = Tap::on(&backend.store);
-    tap.hold_loads(true);
-    let agent = Agent::new(tap.clone(), root(&model), Budget::default()).unwrap();
-    (tap, agent)
+    let recording = RecordingStore::on(&backend.store);
+    recording.hold_loads(true);
+    let agent = Agent::new(recording.clone(), root(&model), Budget::default()).unwrap();
+    (recording, agent)
 }
 
 async fn yield_to_other_tasks() {
@@ -60,14 +61,14 @@ async fn yield_to_other_tasks() {
 #[tokio::test]
 async fn message_does_not_overtake_an_earlier_one_that_is_loading_the_session() {
     for backend in backends() {
-        let (tap, agent) = blocked_on_load(&backend).await;
+        let (recording, agent) = blocked_on_load(&backend).await;
         let mut sent = Vec::new();
         for text in ["one", "two", "three"] {
             sent.push(send(&agent, say(text)));
-            until(async || tap.loads() > 0 || sent.len() > 1).await;
+            until(async || recording.loads() > 0 || sent.len() > 1).await;
             yield_to_other_tasks().await;
         }
-        tap.hold_loads(false);
+        recording.hold_loads(false);
         for (answer, expected) in join_all(sent).await.into_iter().zip(["re: one", "re: two", "re: three"]) {
             assert_eq!(answer.unwrap().unwrap(), expected, "{}", backend.name);
         }
@@ -80,9 +81,9 @@ async fn message_does_not_overtake_an_earlier_one_that_is_loading_the_session() 
 #[tokio::test]
 async fn dropped_arrival_admits_the_next_message() {
     for backend in backends() {
-        let (tap, agent) = blocked_on_load(&backend).await;
+        let (recording, agent) = blocked_on_load(&backend).await;
         let reads = send(&agent, say("reads"));
-        until(async || tap.loads() > 0).await;
+        until(async || recording.loads() > 0).await;
         let dropped = send(&agent, say("dropped"));
         let cancel = CancellationToken::new();
         let cancelled = send(&agent, RunRequest { cancel: cancel.clone(), ..say("cancelled") });
@@ -92,7 +93,7 @@ async fn dropped_arrival_admits_the_next_message() {
         cancel.cancel();
         assert!(matches!(cancelled.await.unwrap(), Err(RunError::Cancelled)), "{}", backend.name);
         reads.abort();
-        tap.hold_loads(false);
+        recording.hold_loads(false);
         assert_eq!(stays.await.unwrap().unwrap(), "re: stays", "{}", backend.name);
         assert_eq!(log(&backend.store).await, ["user: stays", "root: re: stays"], "{}", backend.name);
         assert!(queued(&backend.store).await.is_empty());
@@ -102,14 +103,14 @@ async fn dropped_arrival_admits_the_next_message() {
 #[tokio::test]
 async fn failed_arrival_admits_the_next_message() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let agent = start(&(tap.clone() as Shared), root(&Fake::echo())).await;
-        tap.fail(|commit| commit.messages.iter().any(|message| message.content == "one"));
-        tap.hold_loads(true);
+        let recording = RecordingStore::on(&backend.store);
+        let agent = start(&(recording.clone() as Shared), root(&Fake::echo())).await;
+        recording.fail(|commit| commit.messages.iter().any(|message| message.content == "one"));
+        recording.hold_loads(true);
         let first = send(&agent, say("one"));
         let second = send(&agent, say("two"));
         yield_to_other_tasks().await;
-        tap.hold_loads(false);
+        recording.hold_loads(false);
         assert!(first.await.unwrap().is_err(), "{}", backend.name);
         assert_eq!(second.await.unwrap().unwrap(), "re: two", "{}", backend.name);
     }
@@ -182,15 +183,15 @@ async fn queued_message_is_durable() {
 #[tokio::test]
 async fn queued_message_survives_an_overloaded_store() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
+        let recording = RecordingStore::on(&backend.store);
         let (model, gate) = Fake::gated(Vec::new());
-        let agent = start(&(tap.clone() as Shared), root(&model)).await;
+        let agent = start(&(recording.clone() as Shared), root(&model)).await;
         let first = send(&agent, say("one"));
         until(async || model.requests().len() == 1).await;
         let second = send(&agent, say("two"));
         until(async || queued(&backend.store).await.len() == 1).await;
-        tap.be_busy(3);
-        until(async || !tap.is_busy()).await;
+        recording.be_busy(3);
+        until(async || !recording.is_busy()).await;
         gate.add_permits(2);
         first.await.unwrap().unwrap();
         assert_eq!(second.await.unwrap().unwrap(), "re: two", "{}", backend.name);

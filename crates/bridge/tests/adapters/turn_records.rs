@@ -1,8 +1,8 @@
 //! The records of a turn: its run, state of every scope, artifacts, the title.
 
 use crate::common::{
-    Fake, Shared, Tap, backends, call, calls, done, failure, key, last_request, log, root, runs, say,
-    session_key, start, stub, team, text, until,
+    Fake, RecordingStore, Shared, backends, call, calls, done, failure, key, last_request, log, root, runs,
+    say, session_key, start, stub, team, text, until,
 };
 use adk::{
     agent::LlmAgent,
@@ -29,20 +29,20 @@ fn change(commit: &Commit) -> &'static str {
     }
 }
 
-fn changes(tap: &Tap) -> Vec<&'static str> {
-    tap.commits().iter().map(change).collect()
+fn changes(recording: &RecordingStore) -> Vec<&'static str> {
+    recording.commits().iter().map(change).collect()
 }
 
 #[tokio::test]
 async fn run_starts_and_ends_with_the_commits_of_its_first_and_last_event() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let model = Fake::new(vec![calls("c1", "clock", json!({})), vec![text("Noon."), done()]]);
         let tools = vec![stub(json!({"name": "clock"}))];
         let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
         agent.run_and_collect(say("time?")).await.unwrap();
-        let commits = tap.commits();
+        let commits = recording.commits();
         let changes: Vec<_> = commits.iter().map(change).collect();
         assert_eq!(changes, ["start", "step", "step", "done"], "{}", backend.name);
         assert!(commits.iter().all(|commit| commit.messages.len() == 1));
@@ -54,13 +54,13 @@ async fn run_starts_and_ends_with_the_commits_of_its_first_and_last_event() {
 #[tokio::test]
 async fn run_becomes_waiting_with_the_commit_of_its_question() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let model = Fake::new(vec![calls("c1", "danger", json!({}))]);
         let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
         let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
         agent.run_and_collect(say("go")).await.unwrap();
-        let commits = tap.commits();
+        let commits = recording.commits();
         let changes: Vec<_> = commits.iter().map(change).collect();
         assert_eq!(changes, ["start", "step", "waiting"], "{}", backend.name);
         // The message; the call; the question with its pending response.
@@ -71,8 +71,8 @@ async fn run_becomes_waiting_with_the_commit_of_its_question() {
 #[tokio::test]
 async fn run_with_an_open_question_ends_after_its_correction() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let nowhere = call("c2", "transfer_to_agent", json!({"agent_name": "ghost"}));
         let model = Fake::new(vec![
             vec![call("c1", "danger", json!({})), nowhere, done()],
@@ -81,7 +81,7 @@ async fn run_with_an_open_question_ends_after_its_correction() {
         let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
         let agent = start(&store, LlmAgent { tools, ..team(&model) }).await;
         agent.run_and_collect(say("go")).await.unwrap();
-        assert_eq!(changes(&tap), ["start", "step", "step", "step", "done"], "{}", backend.name);
+        assert_eq!(changes(&recording), ["start", "step", "step", "step", "done"], "{}", backend.name);
     }
 }
 
@@ -95,11 +95,11 @@ async fn message_settles_open_questions_and_cancels_their_runs_in_one_commit() {
         agent.run_and_collect(say("one")).await.unwrap();
         // Asked again, the agent leaves a second question beside the first, in another run.
         agent.run_and_collect(RunRequest { input: Input::Again, ..say("") }).await.unwrap();
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let agent = start(&store, LlmAgent { tools: tools(), ..root(&model) }).await;
         agent.run_and_collect(say("two")).await.unwrap();
-        let commits = tap.commits();
+        let commits = recording.commits();
         assert_eq!(commits.iter().map(change).collect::<Vec<_>>(), ["start", "done"], "{}", backend.name);
         assert_eq!(commits[0].messages.len(), 3, "both questions and the message are one commit");
         let ended: Vec<_> = runs(&store).await.into_iter().map(|run| (run.status, run.error)).collect();
@@ -125,11 +125,11 @@ async fn run_status_is_running_during_the_turn() {
 #[tokio::test]
 async fn run_fails_with_the_commit_of_the_models_error() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let agent = start(&store, root(&Fake::new(vec![vec![failure("on fire")]]))).await;
         agent.run_and_collect(say("hello")).await.unwrap_err();
-        assert_eq!(changes(&tap), ["start", "failed"], "{}", backend.name);
+        assert_eq!(changes(&recording), ["start", "failed"], "{}", backend.name);
         assert_eq!(runs(&store).await[0].error.as_deref(), Some("on fire"));
         // The next message works.
         assert_eq!(agent.run_and_collect(say("again")).await.unwrap(), "re: again");
@@ -183,10 +183,10 @@ fn first_commits_with(role: &'static str, times: usize) -> impl Fn(&Commit) -> b
 #[tokio::test(start_paused = true)]
 async fn commit_that_ends_a_run_is_retried_until_it_is_stored() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let agent = start(&store, root(&Fake::echo())).await;
-        tap.fail(first_commits_with("assistant", 40));
+        recording.fail(first_commits_with("assistant", 40));
         assert_eq!(agent.run_and_collect(say("one")).await.unwrap(), "re: one", "{}", backend.name);
         assert_eq!(agent.run_and_collect(say("two")).await.unwrap(), "re: two");
         let expected = ["user: one", "root: re: one", "user: two", "root: re: two"];
@@ -198,19 +198,19 @@ async fn commit_that_ends_a_run_is_retried_until_it_is_stored() {
 #[tokio::test(start_paused = true)]
 async fn step_that_cannot_be_stored_fails_the_run() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let model = Fake::new(vec![calls("c1", "clock", json!({}))]);
         let tools = vec![stub(json!({"name": "clock"}))];
         let agent = start(&store, LlmAgent { tools, ..root(&model) }).await;
-        tap.fail(|commit| commit.messages.iter().any(|message| message.role == "assistant"));
+        recording.fail(|commit| commit.messages.iter().any(|message| message.role == "assistant"));
         let failed = agent.run_and_collect(say("one")).await;
         assert!(
             matches!(failed, Err(RunError::Service(ServiceError::Store(_)))),
             "{}: {failed:?}",
             backend.name
         );
-        tap.fail_nothing();
+        recording.fail_nothing();
         assert_eq!(agent.run_and_collect(say("two")).await.unwrap(), "re: two");
         assert_eq!(log(&store).await, ["user: one", "user: two", "root: re: two"], "{}", backend.name);
         let statuses: Vec<_> = runs(&store).await.iter().map(|run| run.status).collect();
@@ -221,10 +221,10 @@ async fn step_that_cannot_be_stored_fails_the_run() {
 #[tokio::test]
 async fn message_that_cannot_be_stored_is_refused() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let agent = start(&store, root(&Fake::echo())).await;
-        tap.fail(|_| true);
+        recording.fail(|_| true);
         let failed = agent.run_and_collect(say("one")).await;
         assert!(
             matches!(failed, Err(RunError::Service(ServiceError::Store(_)))),
@@ -232,7 +232,7 @@ async fn message_that_cannot_be_stored_is_refused() {
             backend.name
         );
         assert!(runs(&store).await.is_empty() && log(&store).await.is_empty(), "{}", backend.name);
-        tap.fail_nothing();
+        recording.fail_nothing();
         assert_eq!(agent.run_and_collect(say("one")).await.unwrap(), "re: one");
     }
 }
@@ -240,16 +240,16 @@ async fn message_that_cannot_be_stored_is_refused() {
 #[tokio::test]
 async fn event_that_is_not_stored_is_not_visible() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let service = SessionServiceAdapter::new(store.clone(), "root", Budget::default());
         let mut session = service.create(key(), Map::new()).await.unwrap();
-        tap.fail(|_| true);
+        recording.fail(|_| true);
         let mut event = Event { content: Some(Content::user("hello")), ..Event::new("e-1", "user") };
         event.actions.state_delta.insert("n".into(), json!(1));
         service.append(&mut session, event.clone()).await.unwrap_err();
         assert!(session.events().is_empty() && session.state().is_empty(), "{}", backend.name);
-        tap.fail_nothing();
+        recording.fail_nothing();
         service.append(&mut session, event).await.unwrap();
         assert_eq!((session.events().len(), &session.state()["n"]), (1, &json!(1)));
     }
@@ -351,16 +351,16 @@ async fn empty_model_response_leaves_the_next_request_legal() {
 #[tokio::test]
 async fn turn_has_the_same_commits_in_long_and_short_sessions() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let agent = start(&store, root(&Fake::echo())).await;
         agent.run_and_collect(say("first")).await.unwrap();
-        let short = tap.commits().len();
+        let short = recording.commits().len();
         for _ in 0..30 {
             agent.run_and_collect(say("more")).await.unwrap();
         }
-        tap.commits();
+        recording.commits();
         agent.run_and_collect(say("last")).await.unwrap();
-        assert_eq!(tap.commits().len(), short, "{}", backend.name);
+        assert_eq!(recording.commits().len(), short, "{}", backend.name);
     }
 }

@@ -1,8 +1,8 @@
 //! Runs on their own tasks: readers connect, disconnect and reconnect.
 
 use crate::common::{
-    Fake, OneAgent, Shared, Tap, backends, calls, dead_owner, done, enqueue, key, log, payload, queued,
-    running, say, say_streaming, start, stub, text, until,
+    Fake, OneAgent, RecordingStore, Shared, backends, calls, dead_owner, done, enqueue, key, log, payload,
+    queued, running, say, say_streaming, start, stub, text, until,
 };
 use adk::agent::LlmAgent;
 use bridge::{
@@ -22,8 +22,8 @@ fn root(model: &Arc<Fake>) -> LlmAgent {
 
 /// A tool call, then an answer in four deltas.
 fn talkative() -> Arc<Fake> {
-    let pieces = ["It ", "is ", "noon ", "now."].map(text);
-    Fake::new(vec![calls("c1", "clock", json!({})), pieces.into_iter().chain([done()]).collect()])
+    let chunks = ["It ", "is ", "noon ", "now."].map(text);
+    Fake::new(vec![calls("c1", "clock", json!({})), chunks.into_iter().chain([done()]).collect()])
 }
 
 /// The text of an entry.
@@ -132,28 +132,31 @@ fn keyed(key: &str) -> StartOptions {
     StartOptions { idempotency_key: Some(key.to_owned()), ..StartOptions::default() }
 }
 
-/// The runs of a process with a tap on its store that blocks loads of the session.
-async fn blocked_on_load(backend: &crate::common::Backend, model: &Arc<Fake>) -> (Arc<Tap>, Runs, Agent) {
+/// The runs of a process with a recording store that blocks loads of the session.
+async fn blocked_on_load(
+    backend: &crate::common::Backend,
+    model: &Arc<Fake>,
+) -> (Arc<RecordingStore>, Runs, Agent) {
     start(&backend.store, root(model)).await;
-    let tap = Tap::on(&backend.store);
-    let store: Shared = tap.clone();
-    tap.hold_loads(true);
+    let recording = RecordingStore::on(&backend.store);
+    let store: Shared = recording.clone();
+    recording.hold_loads(true);
     let agent = Agent::new(store.clone(), root(model), Budget::default()).unwrap();
-    (tap, Runs::new(store), agent)
+    (recording, Runs::new(store), agent)
 }
 
 #[tokio::test]
 async fn idempotency_key_holds_across_processes() {
     for backend in backends() {
-        let (tap, here, agent) = blocked_on_load(&backend, &Fake::echo()).await;
+        let (recording, here, agent) = blocked_on_load(&backend, &Fake::echo()).await;
         let (there, other) = runs_on(&backend.again(), root(&Fake::echo())).await;
         let slow = spawn_start(&here, agent, "pay 10", keyed("once"));
-        until(async || tap.loads() > 0).await;
+        until(async || recording.loads() > 0).await;
         // Nothing is stored yet, so the other process is first.
         let mut quick = there.start(&other, say("pay 10"), keyed("once")).await.unwrap();
         let (answered, end) = rest(&mut quick).await;
         assert_eq!(end, RunOutcome::Done, "{}", backend.name);
-        tap.hold_loads(false);
+        recording.hold_loads(false);
         let mut slow = slow.await.unwrap();
         assert_eq!(slow.id(), quick.id());
         assert_eq!(ids(&rest(&mut slow).await.0), ids(&answered), "{}", backend.name);
@@ -170,15 +173,15 @@ fn spawn_start(runs: &Runs, agent: Agent, text: &'static str, options: StartOpti
 async fn run_is_accepted_when_its_message_is_stored() {
     for backend in backends() {
         for options in [StartOptions::default(), keyed("once")] {
-            let (tap, runs, agent) = blocked_on_load(&backend, &Fake::echo()).await;
+            let (recording, runs, agent) = blocked_on_load(&backend, &Fake::echo()).await;
             let before = log(&backend.store).await.len();
             let starting = spawn_start(&runs, agent, "keep me", options);
-            until(async || tap.loads() > 0).await;
+            until(async || recording.loads() > 0).await;
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
             assert!(!starting.is_finished(), "{}", backend.name);
-            tap.hold_loads(false);
+            recording.hold_loads(false);
             let reader = starting.await.unwrap();
             assert_eq!(log(&backend.store).await[before], "user: keep me");
             let view = runs.view(&key(), reader.id()).await.unwrap().unwrap();
@@ -223,14 +226,14 @@ async fn reused_idempotency_key_is_refused_and_stores_nothing() {
 #[tokio::test]
 async fn failed_start_leaves_its_idempotency_key_free() {
     for backend in backends() {
-        let tap = Tap::on(&backend.store);
-        let store: Shared = tap.clone();
+        let recording = RecordingStore::on(&backend.store);
+        let store: Shared = recording.clone();
         let (runs, agent) = runs_on(&store, root(&Fake::echo())).await;
-        tap.fail(|commit| matches!(commit.turn, TurnChange::Start(_)));
+        recording.fail(|commit| matches!(commit.turn, TurnChange::Start(_)));
         let failed = runs.start(&agent, say("pay 10"), keyed("once")).await;
         assert!(matches!(failed, Err(StartError::Run(_))), "{}", backend.name);
         assert!(store.runs(&key(), 9).await.unwrap().is_empty());
-        tap.fail_nothing();
+        recording.fail_nothing();
         let mut reader = runs.start(&agent, say("pay 10"), keyed("once")).await.unwrap();
         assert_eq!(rest(&mut reader).await.1, RunOutcome::Done, "{}", backend.name);
         assert_eq!(log(&backend.store).await, ["user: pay 10", "root: re: pay 10"], "{}", backend.name);

@@ -66,7 +66,7 @@ impl Scenario {
 pub(crate) enum Stage {
     /// The process that accepts the messages.
     Fresh,
-    /// The process that resumes after the first died within a run.
+    /// The process that resumes after the first aborted within a run.
     Recovery,
 }
 

@@ -101,11 +101,11 @@ fn missing_pairs(calibrated: &Calibrated, cases: &BTreeSet<Case>) -> Vec<Case> {
     missing
 }
 
-/// Cases in which a process dies some time after it has streamed text.
+/// Cases in which a process aborts some time after it has streamed text.
 fn in_real_time() -> impl Iterator<Item = Case> {
     let places = [
-        (Point::ModelPiece, 3),
-        (Point::ModelPiece, 4),
+        (Point::ModelChunk, 3),
+        (Point::ModelChunk, 4),
         (Point::ModelEnd, 1),
         (Point::BeforeShow, 3),
         (Point::BeforeFinish, 1),
@@ -116,7 +116,7 @@ fn in_real_time() -> impl Iterator<Item = Case> {
     places.into_iter().map(move |(point, nth)| Case::new(setting, Trial { point, fault, nth }))
 }
 
-/// Cases in which a process dies after a draft was saved twice, because the first acknowledgement was lost.
+/// Cases in which a process aborts after a draft was saved twice, because the first acknowledgement was lost.
 fn after_lost_draft() -> impl Iterator<Item = Case> {
     let loses = |fault: &&Fault| fault.can_happen_at(Point::AfterDraft) && **fault != Fault::Abort;
     StoreKind::Sqlite.faults().iter().filter(loses).map(|fault| {
@@ -125,7 +125,7 @@ fn after_lost_draft() -> impl Iterator<Item = Case> {
         let earlier = Some(Trial { point: Point::AfterDraft, fault: *fault, nth: 1 });
         Case {
             earlier,
-            ..Case::new(setting, Trial { point: Point::ModelPiece, fault: Fault::Abort, nth: 3 })
+            ..Case::new(setting, Trial { point: Point::ModelChunk, fault: Fault::Abort, nth: 3 })
         }
     })
 }

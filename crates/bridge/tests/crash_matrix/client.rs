@@ -4,7 +4,7 @@
 use crate::{
     log,
     model::text,
-    report::{Known, Line, Reporter, Seen, now},
+    report::{ClientState, Line, ReceivedEvent, Reporter, now},
 };
 use adk::{
     content::{Content, FunctionResponse, Part},
@@ -30,14 +30,14 @@ pub(crate) struct Client {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: SessionKey,
     pub(crate) out: Arc<Reporter>,
-    known: Known,
+    known: ClientState,
     /// Set when the reader of a message has seen the end.
     over: BTreeMap<String, watch::Receiver<bool>>,
 }
 
 impl Client {
     pub(crate) fn new(runs: Runs, agent: Agent, store: Arc<dyn Store>, out: Arc<Reporter>) -> Self {
-        let known = Known::from_lines(&out.lines());
+        let known = ClientState::from_lines(&out.lines());
         Self { runs, agent, store, key: session_key(), out, known, over: BTreeMap::new() }
     }
 
@@ -52,7 +52,7 @@ impl Client {
             let reader = self.reader(&run, cursor.unwrap_or_default()).await;
             match reader {
                 Some(reader) => self.follow(&name, reader),
-                None => self.out.tell(Line::Problem(format!("the accepted run of {name} is gone"))),
+                None => self.out.report(Line::Problem(format!("the accepted run of {name} is gone"))),
             }
         }
     }
@@ -102,7 +102,7 @@ impl Client {
             match self.runs.start(&self.agent, request, options).await {
                 Ok(reader) => {
                     let run = reader.id().to_owned();
-                    self.out.tell(Line::Accepted { name: name.to_owned(), run: run.clone() });
+                    self.out.report(Line::Accepted { name: name.to_owned(), run: run.clone() });
                     self.known.accepted.insert(name.to_owned(), run);
                     self.follow(name, reader);
                     return;
@@ -110,12 +110,12 @@ impl Client {
                 Err(error) => {
                     let stored = self.is_stored(name, &content).await;
                     let error = format!("{error:?}");
-                    self.out.tell(Line::Refused { name: name.to_owned(), error, stored });
+                    self.out.report(Line::Refused { name: name.to_owned(), error, stored });
                     tokio::time::sleep(PAUSE).await;
                 }
             }
         }
-        self.out.tell(Line::Problem(format!("the message {name} was refused {ATTEMPTS} times")));
+        self.out.report(Line::Problem(format!("the message {name} was refused {ATTEMPTS} times")));
     }
 
     /// Whether the log or the queue contains the message.
@@ -191,7 +191,7 @@ impl Follower {
         match self.reader.next().await {
             Ok(ReaderItem::Entry(entry)) => {
                 self.cursor = entry.cursor;
-                self.out.tell(Line::Saw(Seen {
+                self.out.report(Line::Received(ReceivedEvent {
                     name: self.name.clone(),
                     cursor: entry.cursor.to_id(),
                     event: entry.event.id.clone(),
@@ -202,15 +202,15 @@ impl Follower {
                 true
             }
             Ok(ReaderItem::End(end)) => {
-                self.out.tell(Line::Ended { name: self.name.clone(), end: format!("{end:?}") });
+                self.out.report(Line::Ended { name: self.name.clone(), end: format!("{end:?}") });
                 if !matches!(self.reader.next().await, Ok(ReaderItem::End(again)) if again == end) {
                     self.out
-                        .tell(Line::Problem(format!("the reader of {} saw more after the end", self.name)));
+                        .report(Line::Problem(format!("the reader of {} saw more after the end", self.name)));
                 }
                 false
             }
             Err(error) => {
-                self.out.tell(Line::Reconnected { name: self.name.clone(), error: error.to_string() });
+                self.out.report(Line::Reconnected { name: self.name.clone(), error: error.to_string() });
                 self.reconnect().await;
                 true
             }

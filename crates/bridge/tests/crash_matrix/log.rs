@@ -1,4 +1,4 @@
-//! The store for the judge: rows without ids, runs, the draft.
+//! The state of the store for the checks: rows without ids, runs, the draft.
 
 use crate::report::{Line, Row, RunRow};
 use adk::{

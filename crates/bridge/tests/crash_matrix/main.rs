@@ -3,28 +3,28 @@
 //! ```text
 //! cargo test -p bridge --test crash_matrix                       a fixed subset
 //! cargo test -p bridge --test crash_matrix -- --all              all of it
-//! cargo test -p bridge --test crash_matrix -- --case JSON        one case, with all that its processes tell
+//! cargo test -p bridge --test crash_matrix -- --case JSON        one case, with the full output of its processes
 //! ```
 //!
 //! After each case: the log equals the log without the fault, apart from interrupted answers; each accepted message
-//! is in it once, in order of acceptance, and answered; no run is left open; each reader saw each event of its run
+//! is in it once, in order of acceptance, and answered; no run is left open; each reader received each event of its run
 //! once; every request is legal for every provider; the next message works.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-#![expect(clippy::print_stdout, reason = "it reports to the person who runs it")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test at its line")]
+#![expect(clippy::print_stdout, reason = "prints a report")]
 
+mod agents;
 mod case;
 mod cases;
 mod client;
-mod judge;
-mod life;
 mod log;
 mod matrix;
 mod model;
 mod process;
+mod process_main;
 mod report;
 mod table;
-mod toolbox;
+mod verify;
 
 use std::{env, process::ExitCode};
 

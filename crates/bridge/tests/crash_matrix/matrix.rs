@@ -3,10 +3,10 @@
 use crate::{
     case::{Case, Clock, Scenario, Setting, Stage, StoreKind, Trial},
     cases,
-    judge::{self, Evidence, Expected},
     process::{self, CaseReports},
     report::Line,
     table,
+    verify::{self, Evidence, Expected},
 };
 use failpoint::Point;
 use lock::LockExt;
@@ -28,7 +28,7 @@ pub(crate) fn run(all: bool) -> ExitCode {
     println!("{} cases in {:.0} s", results.len(), start.elapsed().as_secs_f64());
     println!(
         "crash matrix: {} passed, {failed} failed",
-        results.iter().filter(|result| result.is_good()).count()
+        results.iter().filter(|result| result.passed()).count()
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -41,10 +41,10 @@ pub(crate) fn show(json: &str) -> ExitCode {
     for line in &reports.lines {
         println!("{}", serde_json::to_string(line).unwrap());
     }
-    let result = calibrated.judge(&case, &reports);
+    let result = calibrated.verify(&case, &reports);
     println!("expected {:?}", calibrated.expected(case.setting));
     println!("{case}: fired {}, {:#?}", result.fired, result.problems);
-    if result.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if result.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub(crate) struct CaseResult {
@@ -55,7 +55,7 @@ pub(crate) struct CaseResult {
 }
 
 impl CaseResult {
-    pub(crate) fn is_good(&self) -> bool {
+    pub(crate) fn passed(&self) -> bool {
         self.problems.is_empty()
     }
 }
@@ -79,12 +79,12 @@ impl Calibrated {
         let mut calibrated = Self { hits: BTreeMap::new(), expected: BTreeMap::new() };
         for (Case { setting, .. }, reports) in &reports {
             if *setting == base(setting) {
-                let outcome = judge::outcome(&reports.lines).unwrap_or_default();
+                let outcome = verify::outcome(&reports.lines).unwrap_or_default();
                 calibrated.expected.insert((setting.scenario, setting.queue), outcome);
             }
             calibrated.hits.insert(*setting, hits(&reports.lines));
         }
-        let results = reports.iter().map(|(case, reports)| calibrated.judge(case, reports)).collect();
+        let results = reports.iter().map(|(case, reports)| calibrated.verify(case, reports)).collect();
         (calibrated, results)
     }
 
@@ -105,20 +105,20 @@ impl Calibrated {
     /// Runs a case. The number of hits of a point depends on timing: if there were too few, the fault occurs at the
     /// first hit, and else in the setting that reaches the point most often.
     fn run(&self, case: &Case) -> CaseResult {
-        let result = self.judge(case, &process::run(case));
-        let Some(trial) = case.trial.filter(|_| result.is_good() && !result.fired) else { return result };
+        let result = self.verify(case, &process::run(case));
+        let Some(trial) = case.trial.filter(|_| result.passed() && !result.fired) else { return result };
         let reaching = self.reaching(case.setting.store, trial.point);
         let best = reaching.into_iter().max_by_key(|setting| self.hits(setting, trial.point));
         let again = [case.setting, best.copied().unwrap_or(case.setting)].map(|setting| {
             let case = Case { setting, trial: Some(Trial { nth: 1, ..trial }), ..*case };
-            self.judge(&case, &process::run(&case))
+            self.verify(&case, &process::run(&case))
         });
-        again.into_iter().find(|result| result.fired || !result.is_good()).unwrap_or(result)
+        again.into_iter().find(|result| result.fired || !result.passed()).unwrap_or(result)
     }
 
-    fn judge(&self, case: &Case, reports: &CaseReports) -> CaseResult {
+    fn verify(&self, case: &Case, reports: &CaseReports) -> CaseResult {
         let evidence = Evidence { case, lines: &reports.lines, aborted_at: &reports.aborted_at };
-        let problems = judge::problems(&evidence, self.expected(case.setting));
+        let problems = verify::problems(&evidence, self.expected(case.setting));
         CaseResult { case: *case, fired: reports.fired, problems }
     }
 }

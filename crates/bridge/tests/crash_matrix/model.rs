@@ -16,29 +16,29 @@ use tokio::sync::{Notify, watch};
 
 /// State that the client, the models and the tools of one process share.
 #[derive(Debug)]
-pub(crate) struct Cue {
+pub(crate) struct SharedState {
     pub(crate) store: StoreKind,
     pub(crate) scenario: Scenario,
     /// Within an answer, after its beginning was streamed.
     pub(crate) pause: Duration,
-    /// The process dies within the run.
-    pub(crate) dies: bool,
+    /// The process aborts within the run.
+    pub(crate) aborts: bool,
     /// Opened when all queued messages are accepted.
     pub(crate) gate: watch::Sender<bool>,
     /// An answer has started that streams until it is cancelled.
     pub(crate) stalled: watch::Sender<bool>,
     /// The tasks on a memory store are to be dropped.
-    pub(crate) died: Notify,
+    pub(crate) aborted: Notify,
     pub(crate) out: Arc<Reporter>,
 }
 
-impl Cue {
+impl SharedState {
     /// Ends the process, or drops its tasks.
-    pub(crate) async fn die(&self) {
+    pub(crate) async fn abort(&self) {
         match self.store {
             StoreKind::Sqlite => process::abort(),
             StoreKind::Memory => {
-                self.died.notify_one();
+                self.aborted.notify_one();
                 future::pending::<()>().await;
             }
         }
@@ -49,15 +49,15 @@ impl Cue {
     }
 }
 
-enum Beat {
-    Say(&'static str),
+enum Action {
+    Text(&'static str),
     Call(&'static str, Value),
     Gate,
     Pause,
     /// Streams until the run is cancelled.
     Stall,
-    /// A process that is to die dies here.
-    Death,
+    /// Aborts the process if the case requires it.
+    Abort,
     /// The answer to a message that only waits in the queue.
     Repeat(String),
 }
@@ -65,7 +65,7 @@ enum Beat {
 /// The model of one agent.
 pub(crate) struct Model {
     pub(crate) agent: &'static str,
-    pub(crate) cue: Arc<Cue>,
+    pub(crate) shared: Arc<SharedState>,
 }
 
 impl Provider for Model {
@@ -75,95 +75,104 @@ impl Provider for Model {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         for fault in faults(&request) {
-            self.cue.out.tell(Line::Problem(format!("illegal request: {fault}")));
+            self.shared.out.report(Line::Problem(format!("illegal request: {fault}")));
         }
-        let beats = VecDeque::from(self.answer(&request.messages));
-        let state = (beats, Arc::clone(&self.cue), false);
-        stream::unfold(state, |(mut beats, cue, is_over)| async move {
+        let actions = VecDeque::from(self.answer(&request.messages));
+        let state = (actions, Arc::clone(&self.shared), false);
+        stream::unfold(state, |(mut actions, shared, is_over)| async move {
             if is_over {
                 return None;
             }
-            let event = next(&mut beats, &cue).await;
+            let event = next(&mut actions, &shared).await;
             let is_over = event.is_none();
-            Some((event.unwrap_or(StreamEvent::Done(Done::default())), (beats, cue, is_over)))
+            Some((event.unwrap_or(StreamEvent::Done(Done::default())), (actions, shared, is_over)))
         })
         .boxed()
     }
 }
 
-async fn next(beats: &mut VecDeque<Beat>, cue: &Cue) -> Option<StreamEvent> {
+async fn next(actions: &mut VecDeque<Action>, shared: &SharedState) -> Option<StreamEvent> {
     loop {
-        match beats.pop_front()? {
-            Beat::Say(text) => return Some(StreamEvent::text(text)),
-            Beat::Repeat(text) => return Some(StreamEvent::text(text)),
-            Beat::Call(name, args) => {
+        match actions.pop_front()? {
+            Action::Text(text) => return Some(StreamEvent::text(text)),
+            Action::Repeat(text) => return Some(StreamEvent::text(text)),
+            Action::Call(name, args) => {
                 let args = args.as_object().cloned().unwrap_or_default();
                 let call = ToolCall { name: name.to_owned(), args, ..ToolCall::default() };
                 return Some(StreamEvent::ToolCall(call));
             }
-            Beat::Gate => cue.wait_for_gate().await,
-            Beat::Pause => tokio::time::sleep(cue.pause).await,
-            Beat::Stall => {
-                cue.stalled.send_replace(true);
+            Action::Gate => shared.wait_for_gate().await,
+            Action::Pause => tokio::time::sleep(shared.pause).await,
+            Action::Stall => {
+                shared.stalled.send_replace(true);
                 future::pending::<()>().await;
             }
-            Beat::Death if cue.dies => cue.die().await,
-            Beat::Death => {}
+            Action::Abort if shared.aborts => shared.abort().await,
+            Action::Abort => {}
         }
     }
 }
 
 impl Model {
-    fn answer(&self, messages: &[ModelMessage]) -> Vec<Beat> {
-        let Some((at, name)) = task(messages) else { return vec![Beat::Say("Who are you?")] };
+    fn answer(&self, messages: &[ModelMessage]) -> Vec<Action> {
+        let Some((at, name)) = newest_message(messages) else { return vec![Action::Text("Who are you?")] };
         let has_response = |response: &Value| {
             messages.iter().flat_map(ModelMessage::results).any(|result| result.response == *response)
         };
         if has_response(&finished()) && name != "n" {
-            return vec![Beat::Say("It "), Beat::Say("finished.")];
+            return vec![Action::Text("It "), Action::Text("finished.")];
         }
         if name != "m" {
-            let is_long = name == "s" && self.cue.scenario == Scenario::Superseded;
-            return if is_long { long_text() } else { vec![Beat::Say("re "), Beat::Repeat(name)] };
+            let is_long = name == "s" && self.shared.scenario == Scenario::Superseded;
+            return if is_long { long_text() } else { vec![Action::Text("re "), Action::Repeat(name)] };
         }
         let has_result = |tool: &str| {
             messages[at..].iter().flat_map(ModelMessage::results).any(|result| result.name == tool)
         };
-        match self.cue.scenario {
+        match self.shared.scenario {
             Scenario::Tool | Scenario::ParallelTools if has_result("act") => ending(),
             Scenario::LongRunning if has_result("job") => ending(),
             Scenario::Confirmation | Scenario::Superseded if has_result("danger") => {
                 // If the call failed before the question was asked, no answer opens the gate.
-                let gate = has_response(&done("danger")).then_some(Beat::Gate);
+                let gate = has_response(&done("danger")).then_some(Action::Gate);
                 gate.into_iter().chain(ending()).collect()
             }
             Scenario::Transfer if self.agent != "root" => long_text(),
-            scenario => opening(scenario),
+            scenario => first_answer(scenario),
         }
     }
 }
 
 /// The first answer to the first message.
-fn opening(scenario: Scenario) -> Vec<Beat> {
+fn first_answer(scenario: Scenario) -> Vec<Action> {
     match scenario {
         Scenario::Text => long_text(),
-        Scenario::Tool => vec![Beat::Gate, Beat::Say("Let me see. "), Beat::Call("act", json!({"at": 1}))],
+        Scenario::Tool => {
+            vec![Action::Gate, Action::Text("Let me see. "), Action::Call("act", json!({"at": 1}))]
+        }
         Scenario::ParallelTools => vec![
-            Beat::Gate,
-            Beat::Call("look", json!({})),
-            Beat::Call("act", json!({})),
-            Beat::Call("repeat", json!({})),
+            Action::Gate,
+            Action::Call("look", json!({})),
+            Action::Call("act", json!({})),
+            Action::Call("repeat", json!({})),
         ],
         Scenario::Transfer => {
-            let call = Beat::Call("transfer_to_agent", json!({"agent_name": "helper"}));
-            vec![Beat::Say("Ask the helper. "), call]
+            let call = Action::Call("transfer_to_agent", json!({"agent_name": "helper"}));
+            vec![Action::Text("Ask the helper. "), call]
         }
         Scenario::Confirmation | Scenario::Superseded => {
-            vec![Beat::Say("May I? "), Beat::Call("danger", json!({}))]
+            vec![Action::Text("May I? "), Action::Call("danger", json!({}))]
         }
-        Scenario::LongRunning => vec![Beat::Gate, Beat::Call("job", json!({}))],
+        Scenario::LongRunning => vec![Action::Gate, Action::Call("job", json!({}))],
         Scenario::Cancel => {
-            vec![Beat::Gate, Beat::Say("On "), Beat::Say("and "), Beat::Pause, Beat::Say("on "), Beat::Stall]
+            vec![
+                Action::Gate,
+                Action::Text("On "),
+                Action::Text("and "),
+                Action::Pause,
+                Action::Text("on "),
+                Action::Stall,
+            ]
         }
     }
 }
@@ -171,21 +180,21 @@ fn opening(scenario: Scenario) -> Vec<Beat> {
 /// The final text of a streamed answer.
 pub(crate) const LONG_TEXT: &str = "Alpha beta gamma delta.";
 
-fn long_text() -> Vec<Beat> {
+fn long_text() -> Vec<Action> {
     vec![
-        Beat::Gate,
-        Beat::Say("Alpha "),
-        Beat::Say("beta "),
-        Beat::Pause,
-        Beat::Death,
-        Beat::Say("gamma "),
-        Beat::Say("delta."),
+        Action::Gate,
+        Action::Text("Alpha "),
+        Action::Text("beta "),
+        Action::Pause,
+        Action::Abort,
+        Action::Text("gamma "),
+        Action::Text("delta."),
     ]
 }
 
 /// The text after the tool results.
-fn ending() -> Vec<Beat> {
-    vec![Beat::Say("It "), Beat::Pause, Beat::Death, Beat::Say("is done.")]
+fn ending() -> Vec<Action> {
+    vec![Action::Text("It "), Action::Pause, Action::Abort, Action::Text("is done.")]
 }
 
 /// The late result.
@@ -204,7 +213,7 @@ pub(crate) fn text(name: &str) -> String {
 }
 
 /// The newest message of the client, and its index.
-fn task(messages: &[ModelMessage]) -> Option<(usize, String)> {
+fn newest_message(messages: &[ModelMessage]) -> Option<(usize, String)> {
     messages.iter().enumerate().rev().find_map(|(at, message)| Some((at, name(message)?)))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     case::{Case, Fault, Stage, StoreKind},
-    life::{self, Job},
+    process_main::{self, Job},
     report::{Line, now},
 };
 use std::{
@@ -38,11 +38,11 @@ pub(crate) fn run(case: &Case) -> CaseReports {
     let dir = TempDir::new().unwrap();
     let mut reports = CaseReports::default();
     let Case { setting, earlier, trial } = *case;
-    let job = |trials, dies, before| Job { setting, dir: dir.path().to_owned(), trials, dies, before };
+    let job = |trials, aborts, before| Job { setting, dir: dir.path().to_owned(), trials, aborts, before };
     if setting.store == StoreKind::Sqlite && setting.stage == Stage::Recovery {
         let exit = start(&job(Vec::new(), true, Vec::new()), &mut reports);
         if exit != Exit::Aborted(None) {
-            reports.problem(format!("the first process was to die: {exit:?}"));
+            reports.problem(format!("the first process did not abort: {exit:?}"));
         }
     }
     let exit =
@@ -112,5 +112,5 @@ pub(crate) fn be_child() {
         process::exit(3);
     });
     let job = std::io::read_to_string(std::io::stdin()).unwrap();
-    life::run(serde_json::from_str(&job).unwrap());
+    process_main::run(serde_json::from_str(&job).unwrap());
 }

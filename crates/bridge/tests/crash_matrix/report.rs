@@ -22,8 +22,8 @@ pub(crate) enum Line {
         error: String,
         stored: bool,
     },
-    Saw(Seen),
-    /// The reader of the message saw the end of the run.
+    Received(ReceivedEvent),
+    /// The reader of the message received the end of the run.
     Ended {
         name: String,
         end: String,
@@ -56,9 +56,9 @@ pub(crate) enum Line {
     Note(String),
 }
 
-/// An event that a reader saw.
+/// An event received by a reader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedEvent {
     /// The message of the reader.
     pub(crate) name: String,
     pub(crate) cursor: String,
@@ -89,7 +89,7 @@ pub(crate) struct RunRow {
     pub(crate) error: Option<String>,
 }
 
-/// The output of the lines, which are also retained for a second life in the same process.
+/// The output of the lines, which are also retained for a second [`ProcessRun`](crate::process_main) in the same process.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter(Mutex<Vec<Line>>);
 
@@ -98,7 +98,7 @@ impl Reporter {
         Self(Mutex::new(before))
     }
 
-    pub(crate) fn tell(&self, line: Line) {
+    pub(crate) fn report(&self, line: Line) {
         let mut lines = self.0.locked();
         let text = serde_json::to_string(&line).unwrap();
         let mut out = std::io::stdout().lock();
@@ -117,9 +117,9 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-/// The knowledge of the client of a dead process.
+/// The state of a client, restored from the reports of an aborted process.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct ClientState {
     /// The run of each accepted message.
     pub(crate) accepted: BTreeMap<String, String>,
     /// The last cursor of each reader.
@@ -128,13 +128,13 @@ pub(crate) struct Known {
     pub(crate) ended: BTreeMap<String, String>,
 }
 
-impl Known {
+impl ClientState {
     pub(crate) fn from_lines(lines: &[Line]) -> Self {
         let mut known = Self::default();
         for line in lines {
             match line {
                 Line::Accepted { name, run } => _ = known.accepted.insert(name.clone(), run.clone()),
-                Line::Saw(seen) => _ = known.cursors.insert(seen.name.clone(), seen.cursor.clone()),
+                Line::Received(seen) => _ = known.cursors.insert(seen.name.clone(), seen.cursor.clone()),
                 Line::Ended { name, end } => _ = known.ended.insert(name.clone(), end.clone()),
                 _ => {}
             }

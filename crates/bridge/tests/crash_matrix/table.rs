@@ -14,7 +14,7 @@ pub(crate) fn print(results: &[CaseResult]) -> usize {
         .into_iter()
         .flat_map(|store| store.faults().iter().map(move |fault| (store, *fault)))
         .collect();
-    println!("cases that are good / cases in which the fault happened");
+    println!("cases that passed / cases in which the fault happened");
     let titles = columns.iter().map(|(store, fault)| format!("{:>17}", format!("{store:?} {fault:?}")));
     println!("{:<18}{}", "", titles.collect::<String>());
     for point in Point::ALL {
@@ -25,7 +25,7 @@ pub(crate) fn print(results: &[CaseResult]) -> usize {
     let plain = results.iter().filter(is_plain).count();
     let idle = results.iter().filter(|result| !is_plain(result) && !result.fired).count();
     println!("cases without a fault: {plain}; cases in which the fault did not happen: {idle}");
-    let failed: Vec<&CaseResult> = results.iter().filter(|result| !result.is_good()).collect();
+    let failed: Vec<&CaseResult> = results.iter().filter(|result| !result.passed()).collect();
     for result in &failed {
         println!("\nFAILED {}\n  --case '{}'", result.case, serde_json::to_string(&result.case).unwrap());
         for problem in &result.problems {
@@ -46,7 +46,7 @@ fn is_at(result: &CaseResult, point: Point, (store, fault): (StoreKind, Fault)) 
 
 fn cell(results: &[CaseResult], point: Point, column: (StoreKind, Fault)) -> String {
     let fired: Vec<&CaseResult> = results.iter().filter(|result| is_at(result, point, column)).collect();
-    let good = fired.iter().filter(|result| result.is_good()).count();
+    let good = fired.iter().filter(|result| result.passed()).count();
     if fired.is_empty() { "-".to_owned() } else { format!("{good}/{}", fired.len()) }
 }
 

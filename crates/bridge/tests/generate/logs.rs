@@ -150,7 +150,7 @@ fn words() -> impl Strategy<Value = String> {
         6 => "[a-z]{1,8}( [a-z]{1,8}){0,6}",
         1 => prop::sample::select(vec!["", " ", "\n\t", "\0", "[1, 2]", "漢字 \u{1f600} naïve"]).prop_map(str::to_owned),
         1 => (prop::sample::select(vec!["x", "word ", "漢字", "\"\\\n", "😀"]), 50_usize..1_500)
-            .prop_map(|(piece, times)| piece.repeat(times)),
+            .prop_map(|(chunk, times)| chunk.repeat(times)),
     ]
 }
 

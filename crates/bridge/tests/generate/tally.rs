@@ -23,25 +23,25 @@ pub(crate) fn log(tally: &CaseTally, log: &Log) {
 }
 
 pub(crate) fn request(tally: &CaseTally, messages: &[ModelMessage]) {
-    let said = |words: &str| {
+    let has_text = |words: &str| {
         messages
             .iter()
             .flat_map(|message| &message.parts)
             .any(|part| matches!(part, MessagePart::Text { text, .. } if text.contains(words)))
     };
-    let answered = |words: &str| {
+    let has_result = |words: &str| {
         messages
             .iter()
             .flat_map(ModelMessage::results)
             .any(|result| result.response.to_string().contains(words))
     };
-    tally.count("orphans", said("[Out of place: "));
+    tally.count("orphans", has_text("[Out of place: "));
     tally.count("parallel calls", messages.iter().any(|message| message.calls().count() > 1));
-    tally.count("truncated", said("[Earlier messages are not shown.]"));
-    tally.count("shortened texts", said("characters left out"));
-    tally.count("shortened answers", answered("characters left out"));
-    tally.count("interrupted calls", answered("outcome unknown"));
-    tally.count("interrupted answers", said(CONTINUE_NOTE));
+    tally.count("truncated", has_text("[Earlier messages are not shown.]"));
+    tally.count("shortened texts", has_text("characters left out"));
+    tally.count("shortened answers", has_result("characters left out"));
+    tally.count("interrupted calls", has_result("outcome unknown"));
+    tally.count("interrupted answers", has_text(CONTINUE_NOTE));
 }
 
 /// A result that follows neither its call nor another result.

@@ -39,11 +39,11 @@ pub(crate) fn request(rows: &[StoredMessage], budget: Budget, cut: bool) -> Mode
 }
 
 pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> ModelRequest {
-    let (task, events) = (events.task().cloned(), events.all());
+    let (user_request, events) = (events.user_request().cloned(), events.all());
     let view =
         HistoryView { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
     let mut asked =
-        LlmRequest { contents: contents(view), task, tools: vec![tool()], ..LlmRequest::default() };
+        LlmRequest { contents: contents(view), user_request, tools: vec![tool()], ..LlmRequest::default() };
     asked.config.system_instruction = Some(Content::user("You are of help."));
     ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked)
 }

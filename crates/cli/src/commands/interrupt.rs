@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a cancelled turn may take to store its end. A turn that waits for a locked store is abandoned then.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The turn was abandoned before its end was stored: text that was shown last may be in no log.
+/// The turn was abandoned before its end was stored: the text shown last may not be stored.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped before the end of the answer was stored; the text that was shown last may be lost")]
 pub(crate) struct Abandoned;

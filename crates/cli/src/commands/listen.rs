@@ -62,7 +62,7 @@ fn raise_file_limit(connections: usize) {
     }
 }
 
-/// The lines that tell where the server listens.
+/// The lines with the server's addresses.
 pub(super) struct Announcement {
     access: AccessControl,
     address: SocketAddr,

@@ -10,7 +10,7 @@ use adk::{content::Part, event::Event, flow::has_unknown_outcome, session::Sessi
 use anyhow::anyhow;
 use bridge::{agent::is_correction, begun_calls, model::Notice, restore_draft, store::row::Restorer};
 use provider::WireApi;
-use session::{Fact, ListQuery, Liveness, PageRequest, Seq, SessionRow, Store, TailBudget};
+use session::{ListQuery, Liveness, PageRequest, PendingEntry, Seq, SessionRow, Store, TailBudget};
 use std::{
     collections::BTreeSet,
     io::{self, Write},
@@ -129,14 +129,14 @@ async fn write_unstored(store: &dyn Store, key: &SessionKey) -> anyhow::Result<(
         let mark = if is_alive { "in progress" } else { INTERRUPTED };
         write_answer(&mut io::stdout().lock(), &draft, Some(mark))?;
     }
-    write_started_calls(&snapshot.facts)?;
+    write_started_calls(&snapshot.pending)?;
     Ok(())
 }
 
 /// Prints the calls that have started and have no stored result.
-fn write_started_calls(facts: &[Fact]) -> io::Result<()> {
+fn write_started_calls(pending: &[PendingEntry]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    for call in begun_calls(facts) {
+    for call in begun_calls(pending) {
         let line = summarize_part(&call.part, 120).unwrap_or_default();
         let author = one_line(&call.author, 40);
         writeln!(out, "{author:>12}  ! {line} [started, outcome unknown]")?;
@@ -149,7 +149,7 @@ fn model(event: &Event) -> String {
     let Some(origin) = event.content.as_ref().and_then(|content| content.origin.as_ref()) else {
         return String::new();
     };
-    // A stamp may have the wire format after the name.
+    // The origin of opaque data may have the wire format after the name.
     let provider = origin.provider.split('+').next().unwrap_or_default();
     let name =
         if origin.model.is_empty() { provider.to_owned() } else { format!("{provider}/{}", origin.model) };

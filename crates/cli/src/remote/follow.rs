@@ -56,7 +56,7 @@ impl Remote {
             self.followed().as_ref().filter(|known| known.run == id).and_then(|known| known.last.clone());
         let mut position = StreamPosition { last: known.or(after), next: None };
         let ended = self.read_to_end(&id, view, &mut position, cancel).await;
-        // A late answer is a run of its own. The run that asked stays the followed one.
+        // A late answer starts a separate run. The client keeps following the run that asked.
         if !matches!(&ended, Err(error) if error.is::<NoOpenQuestion>()) {
             *self.followed() = Some(FollowedRun { run: id, last: position.last });
         }

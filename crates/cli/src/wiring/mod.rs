@@ -58,7 +58,7 @@ pub(crate) struct PlanOptions<'a> {
     pub(crate) attended: bool,
 }
 
-/// What is wrong with an agent beside its files. The message is that of the cause.
+/// A configuration error of an agent outside of its files. The message is that of the cause.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentFault {
     #[error(transparent)]

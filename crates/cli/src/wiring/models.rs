@@ -54,7 +54,7 @@ fn remote_target(
     provider: Arc<dyn Provider>,
 ) -> ModelTarget {
     let context = settings.models.get(&config.name, name).context;
-    ModelTarget::new(provider, name, settings.budget).with_context(context).with_stamp(config.stamp())
+    ModelTarget::new(provider, name, settings.budget).with_context(context).with_origin(config.stamp())
 }
 
 fn scripted(model: &ModelName, file: &str, budget: Budget) -> anyhow::Result<ModelTarget> {

@@ -158,7 +158,7 @@ fn doctor_reports_an_unusable_database() {
     std::fs::write(env.database(), "this is not a database, however long it is; it is only text").unwrap();
     assert_snapshot!(portable_snapshot(&env.lango(&["doctor"]).failure()), @"
     ok    configuration  there is no lango.toml; the defaults apply
-    bad   database       /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
+    bad   database       /data/lango.db is damaged or not a database; move it away to start with an empty database, or restore a copy
     ok    agent          lango uses demo
     ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
     ok    roots          /here

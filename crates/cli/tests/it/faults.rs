@@ -85,7 +85,7 @@ fn file_that_is_not_a_database_is_reported_and_unchanged() {
     let (run, list) = (env.lango(&["run", "hello"]).failure(), env.lango(&["sessions", "list"]).failure());
     assert_eq!(run.snapshot(), list.snapshot());
     assert_snapshot!(run.snapshot(), @"
-    lango: /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
+    lango: /data/lango.db is damaged or not a database; move it away to start with an empty database, or restore a copy
     [exit 1]
     ");
     assert_eq!(fs::read_to_string(env.database()).unwrap(), text);
@@ -100,7 +100,7 @@ fn damaged_database_is_reported() {
     fs::write(env.database(), &bytes).unwrap();
     let output = env.lango(&["run", "--session", "k", "hello"]).failure();
     assert_snapshot!(output.snapshot(), @"
-    lango: /data/lango.db is damaged or not a database; move it away to start anew, or restore a copy
+    lango: /data/lango.db is damaged or not a database; move it away to start with an empty database, or restore a copy
     [exit 1]
     ");
 }
@@ -120,7 +120,7 @@ fn database_of_a_newer_version_is_refused() {
 
 fn known_schema(env: &TestEnv) -> String {
     let file = rusqlite::Connection::open(env.database()).unwrap();
-    let known = "SELECT 'knows ' || MAX(version) FROM schema_version WHERE version < 999";
+    let known = "SELECT 'reads ' || MAX(version) FROM schema_version WHERE version < 999";
     file.query_row(known, [], |row| row.get(0)).unwrap()
 }
 

@@ -67,7 +67,7 @@ const STEPS: [Step; 6] = [
     Step::AfterTheAnswer,
 ];
 
-/// When to kill: after a delay since the start, or since a number of acknowledged events.
+/// The time of a kill: after a delay since the start, or since a number of acknowledged events.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     Since(Duration),

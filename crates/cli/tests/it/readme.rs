@@ -72,7 +72,7 @@ fn every_readme_command_is_covered() {
 
 #[test]
 fn first_readme_command_starts_a_chat_with_the_demo_model() {
-    let block = blocks("Two commands").concat();
+    let block = blocks("Quick start").concat();
     let (_, args) = commands(&block)[0].split_once(" -- ").unwrap();
     let env = TestEnv::new();
     let output = env.lango_with_stdin(&[args], b"what is 15% of 240?\n").success();
@@ -114,8 +114,7 @@ fn readme_key_in_the_environment_selects_its_provider() {
 #[test]
 fn readme_commands_create_an_agent_with_its_own_tool() {
     let env = TestEnv::new();
-    let output =
-        shell(&env, &blocks("An agent of your own, with a tool of your own").concat(), &[]).success();
+    let output = shell(&env, &blocks("Custom agents and tools").concat(), &[]).success();
     assert!(output.out.contains("weather"), "{output:?}");
     assert!(output.err.contains("→ weather") && output.err.contains("\"sky\":\"clear\""), "{output:?}");
 }

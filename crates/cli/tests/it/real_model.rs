@@ -111,7 +111,7 @@ fn real_model_answers_and_calls_tools_in_every_wire_format() {
         let streamed =
             env.lango(&["run", "--json", "--session", "s", "--model", &model, "Say hello."]).success();
         let partials = streamed.out.lines().filter(|line| line.contains("\"partial\":true")).count();
-        assert!(partials > 1, "{wire}: streamed in {partials} pieces");
+        assert!(partials > 1, "{wire}: streamed in {partials} chunks");
         assert_counted(last_answer(&log(&env)), wire);
 
         agent(&env, FORCED);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_loopback_knows_addresses_and_localhost_names() {
+    fn is_loopback_accepts_addresses_and_localhost_names() {
         let is = |url: &str| is_loopback(&Url::parse(url).unwrap());
         for url in [
             "http://127.0.0.1:1/v1",

@@ -6,7 +6,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// What the server does after it has read a request.
+/// An action of the server after a request.
 #[derive(Clone, Debug)]
 pub(crate) enum ServerAction {
     Send(String),
@@ -55,12 +55,12 @@ pub(crate) async fn perform(socket: &mut TcpStream, action: ServerAction) {
 pub(crate) async fn read_request(socket: &mut TcpStream) -> String {
     let mut text = String::new();
     loop {
-        let mut piece = [0; 4096];
-        let count = socket.read(&mut piece).await.unwrap();
+        let mut buffer = [0; 4096];
+        let count = socket.read(&mut buffer).await.unwrap();
         if count == 0 {
             return text;
         }
-        text += str::from_utf8(&piece[..count]).unwrap();
+        text += str::from_utf8(&buffer[..count]).unwrap();
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {

@@ -1,6 +1,6 @@
 //! HTTP transport for all wire formats: it turns response bytes into frames, and frames into events through a decoder.
 //!
-//! | module or type | content |
+//! | module | contents |
 //! |---|---|
 //! | [`Splitter`], `line_buffer`, `sse` | framing of a byte stream |
 //! | `client` | proxies, certificates, timeouts |

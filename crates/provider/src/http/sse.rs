@@ -1,4 +1,4 @@
-//! Server-sent events: one field per line, one event per blank line.
+//! The SSE parser for streams of providers (server-sent events): one field per line, one event per blank line.
 
 use super::{
     line_buffer::LineBuffer,

@@ -1,6 +1,6 @@
 //! Differences between servers that implement Chat Completions.
 
-/// What a server supports beyond the common subset. [`Dialect::for_base_url`] knows the well-known servers by host
+/// Capabilities of a server beyond the common subset. [`Dialect::for_base_url`] knows the well-known servers by host
 /// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
@@ -12,7 +12,7 @@ pub struct Dialect {
     pub echo: ReasoningEcho,
 }
 
-/// Which reasoning a server requires back in later requests. Other servers reject it.
+/// The reasoning that a server requires back in later requests. Other servers reject it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReasoningEcho {
     Nothing,

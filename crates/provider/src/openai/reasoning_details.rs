@@ -34,7 +34,7 @@ impl ReasoningDetails {
     }
 }
 
-/// Pieces with the same type and index continue each other, unless their ids differ.
+/// Chunks with the same type and index continue each other, unless their ids differ.
 fn is_continuation(last: &Map<String, Value>, fragment: &Map<String, Value>) -> bool {
     let id = |detail: &Map<String, Value>| detail.get("id").and_then(Value::as_str).map(str::to_owned);
     let same = |key: &str| last.get(key) == fragment.get(key);

@@ -35,7 +35,7 @@ pub(crate) fn strict_schema(schema: &Value) -> Option<Value> {
 
 fn strict_object(schema: &Map<String, Value>, depth: usize) -> Option<Map<String, Value>> {
     if schema.contains_key("$ref") {
-        // No keyword may stand next to a reference.
+        // A `$ref` must have no sibling keywords.
         return (schema.len() == 1).then(|| schema.clone());
     }
     let known = schema.keys().all(|key| SUPPORTED.contains(&key.as_str()));

@@ -50,7 +50,7 @@ pub(super) struct ChatToolCallDelta {
 #[serde(default)]
 pub(super) struct ChatFunctionDelta {
     pub(super) name: Option<String>,
-    /// A piece of JSON text, or the whole object.
+    /// A chunk of JSON text, or the whole object.
     pub(super) arguments: Value,
 }
 

@@ -35,7 +35,7 @@ enum DeferredItem {
     Call(usize),
 }
 
-/// The item and the part that a piece of text belongs to.
+/// The item and the part that a chunk of text belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TextPosition {
     item: usize,

@@ -1,4 +1,4 @@
-//! The token of the machine's owner: generated at the first start, in a file that only the owner can read.
+//! The local token, of the local administrator: generated at the first start, in a file that only the owner can read.
 
 use super::{AuthError, TokenSecret, private_file};
 use std::{io, path::Path};

@@ -1,9 +1,9 @@
 //! Authentication. The principal of a request follows from its token or cookie and from nothing else.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`secret`], [`token_store`] | secrets and digests; the file of tokens |
-//! | [`local_token`] | the token of the machine's owner |
+//! | [`local_token`] | the local token, of the local administrator |
 //! | [`login_codes`], [`login`], [`cookie`] | login links for browsers, and the cookie that they set |
 //! | [`jwt`] | JWTs of an external issuer |
 //!
@@ -63,12 +63,12 @@ pub struct Authenticator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub principal: Principal,
-    /// The key of its rate limit. `None` for the machine's owner, who is not limited.
+    /// The key of its rate limit. `None` for the local administrator, who is not limited.
     pub rate_limit_key: Option<String>,
 }
 
 impl Caller {
-    /// The machine's owner.
+    /// The local administrator.
     pub fn local() -> Self {
         Self { principal: Principal::administrator(), rate_limit_key: None }
     }

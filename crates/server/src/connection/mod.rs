@@ -1,6 +1,6 @@
 //! Limits of connections, below HTTP: how many there are, and how slow their clients may be.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`pace`] | the rule for slow clients |
 //! | `paced_io`, `paced_body` | the rule for responses, and for the bodies of requests |

@@ -1,4 +1,4 @@
-//! The rule for slow clients: a minimum rate with a grace period, counted only while the server waits for the client.
+//! The rule against a slow client: a minimum rate with a grace period, counted only while the server waits for the client.
 //!
 //! A client has a credit of waiting time. Waiting spends it, bytes earn it back at the minimum rate, and it never exceeds the
 //! grace period. So a client that transfers nothing is cut off after the grace period, one below the minimum rate a little

@@ -1,4 +1,4 @@
-//! A stream that fails if its peer does not read what is written to it.
+//! A stream that fails if its peer, a slow client, reads too slowly.
 
 use super::pace::{MinRate, Pace};
 use std::{

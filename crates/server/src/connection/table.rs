@@ -1,4 +1,4 @@
-//! The open connections. A connection that waits for a request can be evicted, so that clients that send nothing keep nobody out.
+//! The open connections. A connection that waits for a request can be evicted, so that idle clients cannot exhaust the limit.
 
 use super::address::AddressKey;
 use crate::limits::ServerLimits;

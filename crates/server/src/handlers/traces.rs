@@ -186,7 +186,7 @@ fn details(call: &RebuiltCall) -> (Map<String, Value>, Vec<SpanLog>) {
     (attributes, vec![SpanLog { event_name: DETAILS, attributes: call.details() }])
 }
 
-/// The span of a call of which only the log knows. Its ids are derived from the event, so that they do not change.
+/// The span of a call that has no span in memory. Its ids are derived from the event, so that they do not change.
 fn stored_span(call: &RebuiltCall, session: &str) -> SpanJson {
     let (mut attributes, logs) = details(call);
     let answer = &call.answer;

@@ -1,6 +1,6 @@
 //! Request input: bodies and query parameters, validated as FastAPI does. A response lists every error with its location.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`shape`] | the vocabulary of the validation tables |
 //! | [`bodies`] | the body of each request: its table, and the struct that it deserializes into |

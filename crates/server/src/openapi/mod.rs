@@ -1,6 +1,6 @@
 //! The description of the API: `/openapi.json` for programs, and `/docs` for people, rendered from it.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`operations`] | every operation, in the order of the route tables |
 //! | [`operation`] | the builder of an operation, and the errors that operations have in common |

@@ -17,7 +17,7 @@ async fn health_and_readiness_are_public() {
 const REASON: &str = "/srv/agents/broken/root_agent.yaml:3:1: invalid";
 
 #[tokio::test]
-async fn readiness_names_broken_apps_and_tells_only_administrators_why() {
+async fn readiness_names_broken_apps_and_shows_the_reason_to_administrators_only() {
     let app = TestApp::builder().with_auth().build();
     let ready = async |token: &str| {
         app.get("/readyz").header("authorization", token).send().await.expect_status(200).json()
@@ -155,7 +155,7 @@ async fn metrics_count_requests_by_route_and_status() {
 }
 
 #[tokio::test]
-async fn the_web_page_redirects_and_says_what_to_install() {
+async fn the_web_page_redirects_and_names_the_missing_package() {
     let app = TestApp::new();
     for path in ["/", "/dev-ui"] {
         let redirect = app.get(path).send().await.expect_status(307);

@@ -134,7 +134,7 @@ async fn an_idle_connection_makes_room_at_the_limit() {
 }
 
 #[tokio::test]
-async fn silent_connections_keep_nobody_out() {
+async fn idle_connections_do_not_block_new_ones() {
     let server = ServedSocket::start(|limits| {
         (limits.connections, limits.connections_per_address) = (16, 4);
     })

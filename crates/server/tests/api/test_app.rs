@@ -22,7 +22,7 @@ use std::sync::{
 };
 use tempfile::TempDir;
 
-/// The Host header of requests, and the address that the server believes to listen on.
+/// The Host header of requests, and the address that the server is configured to listen on.
 pub(crate) const HOST: &str = "127.0.0.1:18789";
 
 /// Repeats the message, four times if it begins with `repeat`; hangs after the first word of its answer to `hang`, and fails on `fail`.
@@ -218,7 +218,7 @@ impl TestApp {
         secret.reveal().to_owned()
     }
 
-    /// The token of the machine's owner.
+    /// The local token.
     pub(crate) fn admin_token(&self) -> String {
         local_token::load_or_create(self.home.path()).unwrap().reveal().to_owned()
     }

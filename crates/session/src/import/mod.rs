@@ -1,6 +1,6 @@
 //! Imports conversations from a database of Lango in Go.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | `source` | the source database, opened read-only |
 //! | `row` | conversion of one row |

@@ -2,18 +2,18 @@
 //!
 //! It implements every guarantee of the traits except durability. One mutex guards all data, so each call is atomic.
 
+mod idempotency_keys;
 mod recipes;
-mod request_keys;
 mod runs;
 mod session;
 mod state;
 
 use crate::{
-    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Fact, Heartbeat, Lease,
-    ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
-    Pending, RecipeQuery, RecipeText, Recipes, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey,
-    SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget,
-    TakeOver, TakenOver, Withdrawal,
+    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Heartbeat, IdempotencyKey,
+    Lease, ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners,
+    PageRequest, Pending, PendingEntry, RecipeQuery, RecipeText, Recipes, Result, RunLog, RunRecord,
+    RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage,
+    StoredRecipe, TailBudget, TakeOver, TakenOver, Withdrawal,
 };
 use lock::LockExt;
 use state::MemoryState;
@@ -83,9 +83,11 @@ impl SessionLog for MemoryStore {
         self.call(move |state| Ok(state.session(&key)?.state_changes(page)))
     }
 
-    fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
+    fn pending_entry(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<PendingEntry>> {
         let (key, kind, id) = (key.clone(), kind.to_owned(), id.to_owned());
-        self.call(move |state| Ok(state.session(&key).ok().and_then(|session| session.fact(kind, id))))
+        self.call(move |state| {
+            Ok(state.session(&key).ok().and_then(|session| session.pending_entry(kind, id)))
+        })
     }
 }
 
@@ -133,7 +135,7 @@ impl RunLog for MemoryStore {
         self.call(move |state| Ok(state.session(&key).ok().and_then(|session| session.run(&id))))
     }
 
-    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>> {
+    fn run_of_request(&self, key: &SessionKey, request: &IdempotencyKey) -> Pending<'_, Option<RunRecord>> {
         let (key, request) = (key.clone(), request.clone());
         self.call(move |state| state.run_of_request(&key, &request))
     }
@@ -167,9 +169,9 @@ impl Owners for MemoryStore {
 }
 
 impl Drafts for MemoryStore {
-    fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()> {
+    fn extend_draft(&self, lease: &Lease, chunk: String) -> Pending<'_, ()> {
         let lease = lease.clone();
-        self.call(move |state| state.session_mut(&lease.key)?.extend_draft(&lease, piece))
+        self.call(move |state| state.session_mut(&lease.key)?.extend_draft(&lease, chunk))
     }
 }
 

@@ -77,11 +77,11 @@ impl MemorySession {
         }
     }
 
-    pub(super) fn extend_draft(&mut self, lease: &Lease, piece: String) -> Result<()> {
+    pub(super) fn extend_draft(&mut self, lease: &Lease, chunk: String) -> Result<()> {
         self.fence(lease)?;
         let run = self.runs.iter().find(|run| run.run.number == lease.run);
         let run = run.map(|run| run.run.id.clone()).unwrap_or_default();
-        self.draft.get_or_insert(Draft { run, pieces: Vec::new() }).pieces.push(piece);
+        self.draft.get_or_insert(Draft { run, chunks: Vec::new() }).chunks.push(chunk);
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 
 use super::recipes::MemoryRecipes;
 use crate::{
-    Commit, Draft, Error, Fact, FactChange, Lease, NewRun, PageRequest, Result, RunRecord, RunStatus, Seq,
-    SessionKey, SessionMessage, SessionRow, Start, StateEntry, StoredMessage, TailBudget, TurnChange, clock,
+    Commit, Draft, Error, Lease, NewRun, PageRequest, PendingEntry, PendingEntryChange, Result, RunRecord,
+    RunStatus, Seq, SessionKey, SessionMessage, SessionRow, Start, StateEntry, StoredMessage, TailBudget,
+    TurnChange, clock,
     lifecycle::{self, NextState, RunState, Transition, TransitionRefusal, TurnState},
     run::SUPERSEDED,
 };
@@ -52,7 +53,7 @@ pub(super) struct MemorySession {
     messages: Vec<(Option<u64>, StoredMessage)>,
     /// The sequence numbers by message id.
     seqs: HashMap<String, Seq>,
-    facts: BTreeMap<(String, String), Fact>,
+    pending: BTreeMap<(String, String), PendingEntry>,
     pub(super) runs: Vec<RunWithPayload>,
     pub(super) recipes: MemoryRecipes,
 }
@@ -94,7 +95,7 @@ impl MemorySession {
             draft: None,
             messages: Vec::new(),
             seqs: HashMap::new(),
-            facts: BTreeMap::new(),
+            pending: BTreeMap::new(),
             runs: Vec::new(),
             recipes: MemoryRecipes::default(),
         }
@@ -244,8 +245,8 @@ impl MemorySession {
             self.recipes.add(*seq, recipe);
         }
         self.row.last_seq = Seq(before.0 + count);
-        for change in commit.facts {
-            self.change_fact(change);
+        for change in commit.pending {
+            self.change_pending(change);
         }
         if commit.discards_draft {
             self.draft = None;
@@ -329,10 +330,12 @@ impl MemorySession {
         self.runs.push(RunWithPayload { run, payload });
     }
 
-    fn change_fact(&mut self, change: FactChange) {
+    fn change_pending(&mut self, change: PendingEntryChange) {
         match change {
-            FactChange::Set(fact) => self.facts.insert((fact.kind.clone(), fact.id.clone()), fact),
-            FactChange::Clear { kind, id } => self.facts.remove(&(kind, id)),
+            PendingEntryChange::Set(entry) => {
+                self.pending.insert((entry.kind.clone(), entry.id.clone()), entry)
+            }
+            PendingEntryChange::Clear { kind, id } => self.pending.remove(&(kind, id)),
         };
     }
 
@@ -368,12 +371,12 @@ impl MemorySession {
         rest.iter().take_while(|entry| Some(entry.seq) <= last).cloned().collect()
     }
 
-    pub(super) fn fact(&self, kind: String, id: String) -> Option<Fact> {
-        self.facts.get(&(kind, id)).cloned()
+    pub(super) fn pending_entry(&self, kind: String, id: String) -> Option<PendingEntry> {
+        self.pending.get(&(kind, id)).cloned()
     }
 
-    pub(super) fn carried(&self) -> Vec<Fact> {
-        self.facts.values().filter(|fact| fact.carried).cloned().collect()
+    pub(super) fn carried(&self) -> Vec<PendingEntry> {
+        self.pending.values().filter(|entry| entry.carried).cloned().collect()
     }
 }
 

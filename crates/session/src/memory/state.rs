@@ -1,14 +1,14 @@
 //! All sessions in memory, and the data that they share: app and user state, artifacts, counters.
 
 use super::{
-    request_keys::RequestKeys,
+    idempotency_keys::IdempotencyKeys,
     session::{MemorySession, ScopeValues, set},
 };
 use crate::{
-    Artifact, ArtifactKey, Commit, Committed, Error, GoneOwner, Heartbeat, ListQuery, NewArtifact, NewRun,
-    NewSession, OnConflict, OwnerClaim, OwnerStatus, RequestKey, Result, RunRecord, Scope, Seq, SessionKey,
-    SessionRow, Snapshot, StartedTurn, StateChange, StateEntry, TailBudget, TakeOver, TakenOver, TurnChange,
-    clock,
+    Artifact, ArtifactKey, Commit, Committed, Error, GoneOwner, Heartbeat, IdempotencyKey, ListQuery,
+    NewArtifact, NewRun, NewSession, OnConflict, OwnerClaim, OwnerStatus, Result, RunRecord, Scope, Seq,
+    SessionKey, SessionRow, Snapshot, StartedTurn, StateChange, StateEntry, TailBudget, TakeOver, TakenOver,
+    TurnChange, clock,
     run::{AcceptedAs, KnownRequest},
 };
 use std::{
@@ -25,7 +25,7 @@ pub(super) struct MemoryState {
     files: BTreeMap<ArtifactId, Vec<Artifact>>,
     /// The counter of tickets and epochs. No number is used twice, even after a session was deleted.
     last_number: u64,
-    request_keys: RequestKeys,
+    idempotency_keys: IdempotencyKeys,
     /// By process: the number of heartbeats, and of runs that were taken over.
     processes: HashMap<String, (u64, u64)>,
 }
@@ -88,7 +88,7 @@ impl MemoryState {
         if filled.is_err() {
             // Undo: a session is created with all of its steps or not at all.
             self.sessions.remove(&new.key);
-            self.request_keys.forget(&new.key);
+            self.idempotency_keys.forget(&new.key);
             restore(&mut self.apps, app, shared.0);
             restore(&mut self.users, user, shared.1);
         }
@@ -118,7 +118,7 @@ impl MemoryState {
             | TurnChange::Cancel { .. } => None,
         };
         if let Some(start) = &start {
-            self.check_request_key(key, &start.run, AcceptedAs::Start)?;
+            self.check_idempotency_key(key, &start.run, AcceptedAs::Start)?;
         }
         let admitted = session.admit(&commit)?;
         let state = commit.state.clone();
@@ -130,27 +130,31 @@ impl MemoryState {
         }
         let mut started = None;
         if let (Some(start), Some(lease)) = (start, lease) {
-            self.request_keys.insert(key, &start.run);
+            self.idempotency_keys.insert(key, &start.run);
             let shared = if start.if_epoch.is_some() { self.shared(key) } else { Vec::new() };
             started = Some(StartedTurn { lease, shared });
         }
         Ok(Committed { seq, repeated: false, started, epoch })
     }
 
-    fn check_request_key(&self, key: &SessionKey, run: &NewRun, acceptance: AcceptedAs) -> Result<()> {
-        let known = run.request_key.as_ref().and_then(|request| self.known_request(key, request));
+    fn check_idempotency_key(&self, key: &SessionKey, run: &NewRun, acceptance: AcceptedAs) -> Result<()> {
+        let known = run.idempotency_key.as_ref().and_then(|request| self.known_request(key, request));
         known.map_or(Ok(()), |known| known.admit(key, run, acceptance))
     }
 
-    fn known_request(&self, key: &SessionKey, request: &RequestKey) -> Option<KnownRequest> {
-        let (fingerprint, session, id) = self.request_keys.find(key, request)?;
+    fn known_request(&self, key: &SessionKey, request: &IdempotencyKey) -> Option<KnownRequest> {
+        let (fingerprint, session, id) = self.idempotency_keys.find(key, request)?;
         let known = self.session(session).ok()?.run(id)?;
         let fingerprint = Some(fingerprint.clone());
         Some(KnownRequest { fingerprint, key: known.key, id: known.id, status: known.status })
     }
 
     /// The run of a request.
-    pub(super) fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Result<Option<RunRecord>> {
+    pub(super) fn run_of_request(
+        &self,
+        key: &SessionKey,
+        request: &IdempotencyKey,
+    ) -> Result<Option<RunRecord>> {
         let Some(known) = self.known_request(key, request) else { return Ok(None) };
         known.check(key, request)?;
         Ok(self.session(key)?.run(&known.id))
@@ -174,8 +178,8 @@ impl MemoryState {
         let (tail, truncated) = session.tail(budget);
         let mut state = self.shared(key);
         state.extend(changes(Scope::Session, Some(&session.state)));
-        let (row, facts, draft) = (session.row.clone(), session.carried(), session.draft.clone());
-        Some(Snapshot { row, tail, truncated, state, facts, draft })
+        let (row, pending, draft) = (session.row.clone(), session.carried(), session.draft.clone());
+        Some(Snapshot { row, tail, truncated, state, pending, draft })
     }
 
     /// The app and user state.
@@ -203,19 +207,19 @@ impl MemoryState {
         if self.sessions.remove(key).is_none() {
             return false;
         }
-        self.request_keys.forget(key);
+        self.idempotency_keys.forget(key);
         self.files.retain(|file, _| file.session.is_none() || !file.is_seen_by(key));
         true
     }
 
     pub(super) fn enqueue(&mut self, key: &SessionKey, new: &NewRun, payload: String) -> Result<RunRecord> {
         self.session(key)?;
-        self.check_request_key(key, new, AcceptedAs::Enqueue)?;
+        self.check_idempotency_key(key, new, AcceptedAs::Enqueue)?;
         let ticket = self.next_number();
         let session = self.session_mut(key)?;
         session.enqueue(new, ticket, payload)?;
         let run = session.run(&new.id).ok_or_else(|| Error::NotFound(key.clone()))?;
-        self.request_keys.insert(key, new);
+        self.idempotency_keys.insert(key, new);
         Ok(run)
     }
 

@@ -4,14 +4,14 @@ use super::{
     drafts,
     encoded_commit::{EncodedCommit, EncodedMessage},
     fault::{JobError, JobResult},
-    recipes, request_keys,
+    idempotency_keys, recipes,
     runs::{self, RunRow, SeqRangeUpdate, StartAdmission},
     sessions::{self, SessionHead},
     settled::{self, SettledRuns},
     state,
 };
 use crate::{
-    Committed, Error, FactChange, Lease, NewRun, Seq, SessionKey, Start, StartedTurn, StateChange,
+    Committed, Error, Lease, NewRun, PendingEntryChange, Seq, SessionKey, Start, StartedTurn, StateChange,
     TurnChange, clock,
     lifecycle::{self, NextState, Transition},
     run::{AcceptedAs, SUPERSEDED},
@@ -61,7 +61,7 @@ impl Admitted<'_> {
     }
 }
 
-/// Which page of the table receives new messages. All sessions share the table.
+/// The page of the table that receives new messages. All sessions share the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
     /// The last page.
@@ -117,7 +117,7 @@ pub(super) fn commit_at(
         state::LogPosition { key: &job.key, session_key: head.session_key, seq },
         &job.state,
     )?;
-    change_facts(conn, head.session_key, &job.facts)?;
+    change_pending(conn, head.session_key, &job.pending)?;
     if job.discards_draft {
         drafts::discard(conn, head.session_key)?;
     }
@@ -181,7 +181,7 @@ fn admit_start<'a>(
     start: &'a Start,
 ) -> JobResult<Admitted<'a>> {
     let NewRun { id, owner, .. } = &start.run;
-    request_keys::check(conn, &job.key, &start.run, AcceptedAs::Start)?;
+    idempotency_keys::check(conn, &job.key, &start.run, AcceptedAs::Start)?;
     let StartAdmission { turns, run, next_number, has_draft } = runs::admission(conn, head, id)?;
     start.run.admit(&job.key, run.is_some())?;
     let superseded = start.supersedes.iter().filter(|other| *other != id);
@@ -291,8 +291,8 @@ fn change_runs(
                 let range = SeqRangeUpdate { before: Some(head.last_seq), last: Some(seq) };
                 runs::update(conn, (head.session_key, number), &next.run, (range, None, options))?;
             }
-            if let Some(request) = &start.run.request_key {
-                request_keys::insert(conn, key, (head.session_key, number), request)?;
+            if let Some(request) = &start.run.idempotency_key {
+                idempotency_keys::insert(conn, key, (head.session_key, number), request)?;
             }
             let lease = Lease { key: key.clone(), run: number, epoch: next.epoch };
             Ok(Some(StartedTurn { lease, shared: shared(conn, key, start)? }))
@@ -321,17 +321,21 @@ fn shared(conn: &Connection, key: &SessionKey, start: &Start) -> rusqlite::Resul
     Ok(shared)
 }
 
-fn change_facts(conn: &Connection, session_key: i64, changes: &[FactChange]) -> rusqlite::Result<()> {
+fn change_pending(
+    conn: &Connection,
+    session_key: i64,
+    changes: &[PendingEntryChange],
+) -> rusqlite::Result<()> {
     for change in changes {
         match change {
-            FactChange::Set(fact) => conn
+            PendingEntryChange::Set(entry) => conn
                 .prepare_cached(
                     "INSERT INTO facts (session_key, kind, id, value, carried) VALUES (?1, ?2, ?3, ?4, ?5)
                      ON CONFLICT (session_key, kind, id)
                      DO UPDATE SET value = excluded.value, carried = excluded.carried",
                 )?
-                .execute((session_key, &fact.kind, &fact.id, &fact.value, fact.carried))?,
-            FactChange::Clear { kind, id } => conn
+                .execute((session_key, &entry.kind, &entry.id, &entry.value, entry.carried))?,
+            PendingEntryChange::Clear { kind, id } => conn
                 .prepare_cached("DELETE FROM facts WHERE session_key = ?1 AND kind = ?2 AND id = ?3")?
                 .execute((session_key, kind, id))?,
         };

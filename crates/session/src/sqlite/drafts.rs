@@ -1,17 +1,17 @@
-//! Drafts: one row per piece of streamed text.
+//! Drafts: one row per chunk of streamed text.
 
 use super::{fault::JobResult, runs, sessions};
 use crate::{Draft, Lease, lifecycle};
 use rusqlite::Connection;
 
-pub(super) fn extend(conn: &Connection, lease: &Lease, piece: &str) -> JobResult<()> {
+pub(super) fn extend(conn: &Connection, lease: &Lease, chunk: &str) -> JobResult<()> {
     let head = sessions::head(conn, &lease.key)?;
     lifecycle::fence(&head.turns(), lease.epoch).map_err(|refusal| runs::refused(refusal, &lease.key, ""))?;
     conn.prepare_cached(
         "INSERT INTO drafts (session_key, number, run, piece)
          VALUES (?1, (SELECT COALESCE(MAX(number), 0) + 1 FROM drafts WHERE session_key = ?1), ?2, ?3)",
     )?
-    .execute((head.session_key, lease.run, piece))?;
+    .execute((head.session_key, lease.run, chunk))?;
     Ok(())
 }
 
@@ -29,9 +29,9 @@ pub(super) fn load(conn: &Connection, session_key: i64) -> rusqlite::Result<Opti
     while let Some(row) = rows.next()? {
         let draft = match &mut draft {
             Some(draft) => draft,
-            None => draft.insert(Draft { run: row.get(0)?, pieces: Vec::new() }),
+            None => draft.insert(Draft { run: row.get(0)?, chunks: Vec::new() }),
         };
-        draft.pieces.push(row.get(1)?);
+        draft.chunks.push(row.get(1)?);
     }
     Ok(draft)
 }

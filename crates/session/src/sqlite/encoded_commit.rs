@@ -1,7 +1,9 @@
 //! A commit with its JSON encoded by the caller, so that the writer thread only binds values.
 
 use super::state::EncodedStateChange;
-use crate::{Commit, Error, FactChange, NewRecipe, Result, Seq, SessionKey, SessionMessage, TurnChange};
+use crate::{
+    Commit, Error, NewRecipe, PendingEntryChange, Result, Seq, SessionKey, SessionMessage, TurnChange,
+};
 
 /// A commit with its JSON encoded, ready for the writer.
 #[derive(Debug)]
@@ -9,7 +11,7 @@ pub(super) struct EncodedCommit {
     pub(super) key: SessionKey,
     pub(super) messages: Vec<EncodedMessage>,
     pub(super) state: Vec<EncodedStateChange>,
-    pub(super) facts: Vec<FactChange>,
+    pub(super) pending: Vec<PendingEntryChange>,
     pub(super) turn: TurnChange,
     pub(super) expected_seq: Option<Seq>,
     pub(super) title: Option<String>,
@@ -35,14 +37,14 @@ impl EncodedMessage {
 impl EncodedCommit {
     pub(super) fn new(key: SessionKey, commit: Commit) -> Result<Self> {
         let sequence_numbers = commit.sequence_numbers();
-        let Commit { messages, state, facts, turn, expected_seq, title, discards_draft, recipe } = commit;
+        let Commit { messages, state, pending, turn, expected_seq, title, discards_draft, recipe } = commit;
         let messages = messages.into_iter().map(EncodedMessage::new).collect::<Result<_>>()?;
         let state = EncodedStateChange::all(state)?;
         Ok(Self {
             key,
             messages,
             state,
-            facts,
+            pending,
             turn,
             expected_seq,
             title,
@@ -56,15 +58,15 @@ impl EncodedCommit {
     pub(super) fn size(&self) -> usize {
         let messages: usize = self.messages.iter().map(|text| text.message.size()).sum();
         let state: usize = self.state.iter().map(EncodedStateChange::size).sum();
-        let fact = |change: &FactChange| match change {
-            FactChange::Set(fact) => fact.kind.len() + fact.id.len() + fact.value.len(),
-            FactChange::Clear { kind, id } => kind.len() + id.len(),
+        let entry = |change: &PendingEntryChange| match change {
+            PendingEntryChange::Set(entry) => entry.kind.len() + entry.id.len() + entry.value.len(),
+            PendingEntryChange::Clear { kind, id } => kind.len() + id.len(),
         };
         let texts = self.recipe.iter().flat_map(|recipe| &recipe.texts).map(|text| text.content.len());
         size_of::<Self>()
             + messages
             + state
-            + self.facts.iter().map(fact).sum::<usize>()
+            + self.pending.iter().map(entry).sum::<usize>()
             + texts.sum::<usize>()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{drafts, fault::JobResult, runs, sessions, state};
 use crate::{
-    Error, Fact, PageRequest, Seq, SessionKey, SessionMessage, Snapshot, StateEntry, StoredMessage,
+    Error, PageRequest, PendingEntry, Seq, SessionKey, SessionMessage, Snapshot, StateEntry, StoredMessage,
     TailBudget, ToolCall,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Rows, types::Type};
@@ -38,9 +38,9 @@ pub(super) fn load(conn: &Connection, key: &SessionKey, budget: TailBudget) -> J
     let Some((session_key, row)) = sessions::find(conn, key)? else { return Ok(None) };
     let (tail, truncated) = tail(conn, session_key, budget)?;
     let state = state::merged(conn, session_key, key)?;
-    let facts = carried(conn, session_key)?;
+    let pending = carried(conn, session_key)?;
     let draft = drafts::load(conn, session_key)?;
-    Ok(Some(Snapshot { row, tail, truncated, state, facts, draft }))
+    Ok(Some(Snapshot { row, tail, truncated, state, pending, draft }))
 }
 
 /// The newest rows within the budget, oldest first, and whether older rows were excluded.
@@ -116,15 +116,19 @@ pub(super) fn state_changes(
     state::changes(conn, session_key, page)
 }
 
-fn carried(conn: &Connection, session_key: i64) -> rusqlite::Result<Vec<Fact>> {
+fn carried(conn: &Connection, session_key: i64) -> rusqlite::Result<Vec<PendingEntry>> {
     conn.prepare_cached(
         "SELECT kind, id, value, carried FROM facts WHERE session_key = ?1 AND carried = 1 ORDER BY kind, id",
     )?
-    .query_map((session_key,), fact_row)?
+    .query_map((session_key,), entry_row)?
     .collect()
 }
 
-pub(super) fn fact(conn: &Connection, key: &SessionKey, (kind, id): (&str, &str)) -> JobResult<Option<Fact>> {
+pub(super) fn pending_entry(
+    conn: &Connection,
+    key: &SessionKey,
+    (kind, id): (&str, &str),
+) -> JobResult<Option<PendingEntry>> {
     let session_key = match sessions::head(conn, key) {
         Ok(head) => head.session_key,
         Err(super::fault::JobError::Refused(Error::NotFound(_))) => return Ok(None),
@@ -134,10 +138,10 @@ pub(super) fn fact(conn: &Connection, key: &SessionKey, (kind, id): (&str, &str)
         .prepare_cached(
             "SELECT kind, id, value, carried FROM facts WHERE session_key = ?1 AND kind = ?2 AND id = ?3",
         )?
-        .query_row((session_key, kind, id), fact_row)
+        .query_row((session_key, kind, id), entry_row)
         .optional()?)
 }
 
-fn fact_row(row: &Row<'_>) -> rusqlite::Result<Fact> {
-    Ok(Fact { kind: row.get(0)?, id: row.get(1)?, value: row.get(2)?, carried: row.get(3)? })
+fn entry_row(row: &Row<'_>) -> rusqlite::Result<PendingEntry> {
+    Ok(PendingEntry { kind: row.get(0)?, id: row.get(1)?, value: row.get(2)?, carried: row.get(3)? })
 }

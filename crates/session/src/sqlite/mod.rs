@@ -1,6 +1,6 @@
 //! The SQLite backend: one file, one write connection, a pool of read connections.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | `writer` | the write queue and its group commit |
 //! | `readers` | the pool of read connections |
@@ -9,7 +9,7 @@
 //! | `read_only` | reading a file that cannot be written |
 //! | `files` | whether the files at the paths are still the open ones |
 //! | `commit`, `state`, `log` | appending to the log, the state, reading the log |
-//! | `runs`, `request_keys`, `owners`, `drafts` | runs with queue and lease, idempotency keys, owners and take-over, drafts |
+//! | `runs`, `idempotency_keys`, `owners`, `drafts` | runs with queue and lease, idempotency keys, owners and take-over, drafts |
 //! | `process` | the advisory lock that proves that a process is alive |
 //! | `ports` | the traits of this crate, wired to the modules above |
 //! | `sessions`, `artifacts` | the tables of these names |
@@ -27,6 +27,7 @@ mod fault;
 mod files;
 pub(crate) mod go_schema;
 mod health;
+mod idempotency_keys;
 mod log;
 mod migrate;
 mod owners;
@@ -35,7 +36,6 @@ mod process;
 mod read_only;
 mod readers;
 mod recipes;
-mod request_keys;
 mod runs;
 mod sessions;
 mod settled;

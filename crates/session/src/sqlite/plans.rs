@@ -1,6 +1,6 @@
 //! Tests of query plans: turns, polls and recovery use an index, so their cost does not depend on the number of ended runs.
 
-use super::{Options, SqliteStore, connect, log, owners, request_keys, runs};
+use super::{Options, SqliteStore, connect, idempotency_keys, log, owners, runs};
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
@@ -50,7 +50,7 @@ fn lookups_of_a_run_its_rows_and_its_request_scan_no_table() {
         runs::by_id_sql(),
         runs::by_number_sql(),
         log::run_rows_sql(),
-        request_keys::KNOWN_REQUEST.to_owned(),
+        idempotency_keys::KNOWN_REQUEST.to_owned(),
     ] {
         let steps = plan(&conn, &sql);
         assert!(steps.iter().all(|step| step.starts_with("SEARCH")), "{sql}: {steps:?}");

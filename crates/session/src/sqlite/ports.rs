@@ -5,14 +5,14 @@ use super::{
     commit::{self, Placement},
     drafts,
     encoded_commit::EncodedCommit,
-    log, owners, recipes, request_keys, runs, sessions, state,
+    idempotency_keys, log, owners, recipes, runs, sessions, state,
 };
 use crate::{
-    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
-    ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
-    Pending, RecipeQuery, RecipeText, Recipes, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey,
-    SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget,
-    TakeOver, TakenOver, Withdrawal,
+    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Heartbeat,
+    IdempotencyKey, Lease, ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus,
+    Owners, PageRequest, Pending, PendingEntry, RecipeQuery, RecipeText, Recipes, Result, RunLog, RunRecord,
+    RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage,
+    StoredRecipe, TailBudget, TakeOver, TakenOver, Withdrawal,
 };
 use lock::LockExt;
 use rusqlite::Connection;
@@ -92,9 +92,9 @@ impl SessionLog for SqliteStore {
         Box::pin(self.db.read_in(key.clone(), move |conn, key| log::state_changes(conn, key, page)))
     }
 
-    fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
+    fn pending_entry(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<PendingEntry>> {
         let (kind, id) = (kind.to_owned(), id.to_owned());
-        Box::pin(self.db.read_in(key.clone(), move |conn, key| log::fact(conn, key, (&kind, &id))))
+        Box::pin(self.db.read_in(key.clone(), move |conn, key| log::pending_entry(conn, key, (&kind, &id))))
     }
 }
 
@@ -184,9 +184,9 @@ impl RunLog for SqliteStore {
         Box::pin(self.db.read_in(key.clone(), move |conn, key| runs::run(conn, key, &id)))
     }
 
-    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>> {
+    fn run_of_request(&self, key: &SessionKey, request: &IdempotencyKey) -> Pending<'_, Option<RunRecord>> {
         let (key, request) = (key.clone(), request.clone());
-        Box::pin(self.db.readers.read(move |conn| request_keys::run_of_request(conn, &key, &request)))
+        Box::pin(self.db.readers.read(move |conn| idempotency_keys::run_of_request(conn, &key, &request)))
     }
 
     fn runs(&self, key: &SessionKey, limit: usize) -> Pending<'_, Vec<RunRecord>> {
@@ -226,10 +226,10 @@ impl Owners for SqliteStore {
 }
 
 impl Drafts for SqliteStore {
-    fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()> {
+    fn extend_draft(&self, lease: &Lease, chunk: String) -> Pending<'_, ()> {
         let (key, lease) = (lease.key.clone(), lease.clone());
-        let size = SMALL + piece.len();
-        let work = move |conn: &Connection, _: &SessionKey| drafts::extend(conn, &lease, &piece);
+        let size = SMALL + chunk.len();
+        let work = move |conn: &Connection, _: &SessionKey| drafts::extend(conn, &lease, &chunk);
         Box::pin(self.db.write_in(key, size, work))
     }
 }

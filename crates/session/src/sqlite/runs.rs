@@ -3,7 +3,7 @@
 
 use super::{
     fault::{JobError, JobResult},
-    request_keys,
+    idempotency_keys,
     sessions::{self, SessionHead},
 };
 use crate::{
@@ -142,7 +142,7 @@ pub(super) fn by_number(
     conn.prepare_cached(&by_number_sql())?.query_row((session_key, number), RunRow::read).optional()
 }
 
-/// What the admission of a start depends on.
+/// The inputs of the admission of a start.
 pub(super) struct StartAdmission {
     pub(super) turns: TurnState,
     /// The run, if it exists.
@@ -264,7 +264,7 @@ pub(super) fn enqueue(
     payload: &str,
 ) -> JobResult<RunRecord> {
     let head = sessions::head(conn, key)?;
-    request_keys::check(conn, key, new, AcceptedAs::Enqueue)?;
+    idempotency_keys::check(conn, key, new, AcceptedAs::Enqueue)?;
     let known = by_id(conn, head.session_key, &new.id)?;
     new.admit(key, known.is_some())?;
     let change = |ticket| Transition::Enqueue { owner: new.owner.clone(), ticket };
@@ -283,8 +283,8 @@ pub(super) fn enqueue(
         insert(conn, (head.session_key, number), new, (&state, range, Some(payload)))?;
         number
     };
-    if let Some(request) = &new.request_key {
-        request_keys::insert(conn, key, (head.session_key, number), request)?;
+    if let Some(request) = &new.idempotency_key {
+        idempotency_keys::insert(conn, key, (head.session_key, number), request)?;
     }
     run(conn, key, &new.id)?.ok_or_else(|| Error::NotFound(key.clone()).into())
 }

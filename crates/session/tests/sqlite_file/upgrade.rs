@@ -261,8 +261,8 @@ async fn a_run_of_an_earlier_version_keeps_the_rows_of_its_range() {
 #[tokio::test]
 async fn an_open_question_of_an_earlier_version_gets_the_id_of_its_run() {
     let (store, _dir) = upgraded(4);
-    let facts = store.load(&key("asks"), TailBudget::NONE).await.unwrap().unwrap().facts;
-    assert_eq!(facts[0].value, "{\"at\":[2,0],\"fact\":{\"id\":\"q\",\"n\":1.0},\"run\":\"r2\"}");
+    let pending = store.load(&key("asks"), TailBudget::NONE).await.unwrap().unwrap().pending;
+    assert_eq!(pending[0].value, "{\"at\":[2,0],\"fact\":{\"id\":\"q\",\"n\":1.0},\"run\":\"r2\"}");
     start(&store, &key("asks"), run("r2")).await.unwrap();
     assert_eq!(status(&store, &key("asks"), "r2").await.unwrap(), RunStatus::Running);
 }

@@ -1,4 +1,4 @@
-//! Which IP addresses belong to the public Internet. All others are refused, to prevent SSRF.
+//! Classification of IP addresses as public or not. Connections to other than public addresses are refused, to prevent SSRF.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

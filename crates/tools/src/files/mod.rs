@@ -5,7 +5,7 @@
 //! | `read`, `list`, `search` | the tools that read: `read_file`, `list_files`, `search_files` |
 //! | `write`, `edit`, `undo` | the tools that write: `write_file`, `edit_file`, `undo_edit` |
 //! | `root`, `roots` | root directories and path resolution that cannot escape them |
-//! | `context` | what the writing tools share; undo records and diffs |
+//! | `context` | shared context of the writing tools; undo records and diffs |
 //! | `versions` | the last known version of each file, to detect changes by others |
 //! | `write_target` | atomic replacement of a file |
 //! | `walk` | directory traversal that respects `.gitignore` |

@@ -1,4 +1,5 @@
-//! The root directories of file tools: relative paths refer to the first, absolute paths to any of them.
+//! The root directories of file tools: relative paths refer to the first, absolute paths to any of them. Path traversal
+//! out of the roots is refused.
 
 use std::{
     fmt,

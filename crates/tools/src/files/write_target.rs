@@ -187,7 +187,7 @@ fn resolve_new(root: &FileRoot, path: &str) -> Result<PathBuf, ToolsError> {
     Err(ToolsError::NotFound { path: path.to_owned() })
 }
 
-/// What to do about a missing directory.
+/// Handling of a missing directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MissingDir {
     Create,

@@ -16,7 +16,7 @@ pub(super) struct Needles {
     /// Sorted.
     all: Vec<Vec<u8>>,
     longest: usize,
-    /// Which three bytes a needle begins with, hashed: most ends of a text are no prefix of a needle.
+    /// Hash set of the first three bytes of needles: most ends of a text are no prefix of a needle.
     prefixes: Vec<bool>,
     search: AhoCorasick,
 }
@@ -97,7 +97,7 @@ fn hex(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
     [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
 }
 
-/// Which characters percent-encoders keep: none, the unreserved of RFC 3986, those of `encodeURIComponent`, and of Python's `quote`.
+/// Character sets that percent-encoders keep: none, the unreserved of RFC 3986, those of `encodeURIComponent`, and of Python's `quote`.
 const KEPT: [Option<&[u8]>; 4] = [None, Some(b"-._~"), Some(b"-._~!'()*"), Some(b"-._~/")];
 
 fn percent_encoded(bytes: &[u8], kept: Option<&[u8]>, digits: &[u8; 16]) -> Vec<u8> {

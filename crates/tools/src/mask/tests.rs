@@ -38,7 +38,7 @@ fn stream_holds_back_only_a_possible_prefix_of_a_secret() {
     assert_eq!(stream.finish(), b"");
 }
 
-/// What programs print for a secret between other bytes, without the program's own separators.
+/// Encodings of a secret between other bytes, without the separators that a program adds.
 fn encodings(before: &[u8], secret: &str, after: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let whole = [before, secret.as_bytes(), after].concat();
     let every_byte =

@@ -47,7 +47,7 @@ pub struct McpServerConfig {
     /// The configuration file, which distinguishes servers of the same name.
     pub origin: String,
     pub transport: McpTransport,
-    /// The annotations of its tools are believed, and their results are not untrusted text.
+    /// The annotations of its tools are trusted, and their results are not untrusted text.
     pub trusted: bool,
     /// Timeout of the start, and of listing its tools.
     pub start_time: Duration,
@@ -109,7 +109,7 @@ impl fmt::Debug for McpTransport {
     }
 }
 
-/// What all servers of an app share.
+/// State shared by all servers of an app.
 #[derive(Clone)]
 pub struct ServerEnv {
     pub env: EnvVars,

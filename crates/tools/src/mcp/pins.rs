@@ -1,4 +1,4 @@
-//! Digests of what a person has seen: descriptions of server tools, and project files that may start servers. The file has
+//! Digests of reviewed tool descriptions and of project files that may start servers. The file has
 //! one JSON object per line, and the last one for a name counts.
 
 use lock::LockExt;

@@ -1,5 +1,5 @@
 //! Spilling of long strings: while a JSON message is received, a string above the size limit is written to the output store,
-//! and a placeholder takes its position in the message.
+//! and a placeholder takes its position in the message. For the output of commands see `outputs::capture`.
 
 use bounded_cache::{BoundedCache, Limits};
 use lock::LockExt;

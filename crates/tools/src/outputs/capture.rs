@@ -1,5 +1,5 @@
-//! Capture of streamed output: head and tail stay in memory, and the whole is spilled to the output store once it is too
-//! long to show.
+//! Capture of streamed command output: head and tail stay in memory, and the whole goes to disk (spill), into the output
+//! store, once it is too long to show.
 
 use std::{borrow::Cow, collections::VecDeque, fs::File, io::Write};
 

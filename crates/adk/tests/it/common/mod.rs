@@ -5,7 +5,7 @@ mod sessions;
 mod shape;
 mod tools;
 
-pub(crate) use model::{Fake, Reply, call, call_as, parts, piece, pieces, streamed, text};
+pub(crate) use model::{Fake, Reply, call, call_as, chunk, chunks, parts, streamed, text};
 pub(crate) use sessions::{Artifacts, Memory};
 pub(crate) use shape::{contents_shape, events_shape};
 pub(crate) use tools::{FakeTool, tool};

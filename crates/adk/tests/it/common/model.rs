@@ -88,23 +88,23 @@ pub(crate) fn parts(parts: Vec<Part>) -> Reply {
     Reply::Items(vec![Ok(LlmResponse { content, turn_complete: true, ..LlmResponse::default() })])
 }
 
-pub(crate) fn text(said: &str) -> Reply {
-    parts(vec![Part::text(said)])
+pub(crate) fn text(text: &str) -> Reply {
+    parts(vec![Part::text(text)])
 }
 
-pub(crate) fn piece(part: Part) -> LlmResponse {
+pub(crate) fn chunk(part: Part) -> LlmResponse {
     let content = Some(Content::new("model", vec![part]));
     LlmResponse { content, partial: true, ..LlmResponse::default() }
 }
 
-/// The pieces of a text, then the complete answer.
-pub(crate) fn pieces(pieces: &[&str]) -> Reply {
-    Reply::Items(streamed(pieces))
+/// The chunks of a text, then the complete answer.
+pub(crate) fn chunks(chunks: &[&str]) -> Reply {
+    Reply::Items(streamed(chunks))
 }
 
-pub(crate) fn streamed(pieces: &[&str]) -> Vec<Result<LlmResponse, LlmError>> {
-    let whole = LlmResponse { content: Some(Content::model(pieces.concat())), ..LlmResponse::default() };
-    pieces.iter().map(|said| piece(Part::text(*said))).chain([whole]).map(Ok).collect()
+pub(crate) fn streamed(chunks: &[&str]) -> Vec<Result<LlmResponse, LlmError>> {
+    let whole = LlmResponse { content: Some(Content::model(chunks.concat())), ..LlmResponse::default() };
+    chunks.iter().map(|text| chunk(Part::text(*text))).chain([whole]).map(Ok).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "callers write json! in place")]

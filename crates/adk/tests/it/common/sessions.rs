@@ -40,7 +40,7 @@ impl Session for MemorySession {
         &self.events
     }
 
-    fn task(&self) -> Option<&shared_text::SharedText> {
+    fn user_request(&self) -> Option<&shared_text::SharedText> {
         None
     }
 
@@ -222,7 +222,7 @@ impl TurnService for Memory {
             self.commits.lock().unwrap().push(format!("failed draft: {text}"));
             return Err(ServiceError::NotFound(session.key.clone()));
         }
-        // Slower than the pieces arrive.
+        // Slower than the chunks arrive.
         tokio::time::sleep(Duration::from_millis(250)).await;
         self.commits.lock().unwrap().push(format!("draft: {text}"));
         let mut drafts = self.drafts.lock().unwrap();

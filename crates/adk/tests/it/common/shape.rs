@@ -71,8 +71,8 @@ pub(crate) fn events_shape<'a>(events: impl IntoIterator<Item = &'a Event>) -> S
     let mut ids = Ids::default();
     let mut shape = String::new();
     for (at, event) in events.into_iter().enumerate() {
-        let said = event.content.as_ref().map(|content| ids.content(content)).unwrap_or_default();
-        let line = format!("{at:02} {:<6} {said}{}", event.author, marks(event));
+        let text = event.content.as_ref().map(|content| ids.content(content)).unwrap_or_default();
+        let line = format!("{at:02} {:<6} {text}{}", event.author, marks(event));
         writeln!(shape, "{}", line.trim_end()).unwrap();
     }
     shape

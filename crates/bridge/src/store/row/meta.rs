@@ -106,7 +106,7 @@ impl Frame {
     }
 }
 
-/// Where a part is stored, and its attributes.
+/// The location of a part and its attributes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Slot {
     #[serde(flatten)]

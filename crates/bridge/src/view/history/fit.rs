@@ -11,9 +11,9 @@ use provider::{MessagePart, ModelMessage, Role};
 /// The newest exchanges that fit, in order. Input and output are legal. `before` is the user's request in a message
 /// before the input.
 pub fn fit(mut messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
-    let before = before.filter(|_| messages.first().and_then(task).is_none());
+    let before = before.filter(|_| messages.first().and_then(user_request).is_none());
     if before.is_some() {
-        prepend_opening(&mut messages, opening(before, budget));
+        prepend_preamble(&mut messages, preamble(before, budget));
     }
     let costs: Vec<u32> = messages.iter().map(cost::of_message).collect();
     let total = costs.iter().copied().fold(0, u32::saturating_add);
@@ -22,7 +22,7 @@ pub fn fit(mut messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget
     }
     let front = front(&messages, &costs, before, budget);
     let kept = from_front(messages, front, before, budget);
-    // An opening may be inserted before or into the first message; the cost of the others is unchanged.
+    // A preamble may be inserted before or into the first message; the cost of the others is unchanged.
     let others = costs.iter().rev().take(kept.len().saturating_sub(1));
     let first = kept.first().map_or(0, cost::of_message);
     let cost = others.copied().fold(first, u32::saturating_add);
@@ -43,7 +43,7 @@ fn front(messages: &[ModelMessage], costs: &[u32], before: Option<&str>, budget:
             break;
         }
         let room = budget.tokens() - cost;
-        // The first message has its opening already.
+        // The first message has its preamble already.
         let is_opened = index == 0 && before.is_some();
         if begins_exchange(message)
             && count <= max_messages(budget)
@@ -59,7 +59,7 @@ fn begins_exchange(message: &ModelMessage) -> bool {
     message.role != Role::Tool && !is_continue_note(message)
 }
 
-/// Whether the opening that a message needs as the first of the request fits. A message with a user's request needs
+/// Whether the preamble that a message needs as the first of the request fits. A message with a user's request needs
 /// none.
 fn room_for_opening(
     messages: &[ModelMessage],
@@ -67,18 +67,18 @@ fn room_for_opening(
     (room, before): (u32, Option<&str>),
     budget: Budget,
 ) -> bool {
-    // Upper bound of an opening's cost; the exact cost is computed only if this does not fit.
-    let largest = task_room(budget) + 64;
-    room >= largest || task(&messages[index]).is_some() || {
-        let task = messages[..index].iter().rev().find_map(task);
+    // Upper bound of a preamble's cost; the exact cost is computed only if this does not fit.
+    let largest = user_request_room(budget) + 64;
+    room >= largest || user_request(&messages[index]).is_some() || {
+        let user_request = messages[..index].iter().rev().find_map(user_request);
         room >= cost::of_message(&ModelMessage::new(
             Role::User,
-            vec![opening(task.as_deref().or(before), budget)],
+            vec![preamble(user_request.as_deref().or(before), budget)],
         ))
     }
 }
 
-/// The messages from `front`, with an opening unless the first contains the user's request.
+/// The messages from `front`, with a preamble unless the first contains the user's request.
 fn from_front(
     mut messages: Vec<ModelMessage>,
     front: usize,
@@ -86,32 +86,32 @@ fn from_front(
     budget: Budget,
 ) -> Vec<ModelMessage> {
     let mut kept = messages.split_off(front);
-    if messages.is_empty() || kept.first().and_then(task).is_some() {
+    if messages.is_empty() || kept.first().and_then(user_request).is_some() {
         return kept;
     }
-    let task = messages.iter().rev().find_map(task);
-    prepend_opening(&mut kept, opening(task.as_deref().or(before), budget));
+    let user_request = messages.iter().rev().find_map(user_request);
+    prepend_preamble(&mut kept, preamble(user_request.as_deref().or(before), budget));
     kept
 }
 
-/// Prepends an opening, which replaces the note about earlier messages.
-fn prepend_opening(messages: &mut Vec<ModelMessage>, opening: MessagePart) {
+/// Prepends a preamble, which replaces the note about earlier messages.
+fn prepend_preamble(messages: &mut Vec<ModelMessage>, preamble: MessagePart) {
     let is_bare = |part: &MessagePart| matches!(part, MessagePart::Text { text, note: true, .. } if text.as_str() == EARLIER);
     match messages.first_mut() {
         Some(first) if first.role == Role::User => {
             first.parts.retain(|part| !is_bare(part));
-            first.parts.insert(0, opening);
+            first.parts.insert(0, preamble);
         }
-        Some(_) | None => messages.insert(0, ModelMessage::new(Role::User, vec![opening])),
+        Some(_) | None => messages.insert(0, ModelMessage::new(Role::User, vec![preamble])),
     }
 }
 
 /// Stands for the messages that are left out and quotes the user's request, so that the model keeps its task in long
 /// turns.
-fn opening(task: Option<&str>, budget: Budget) -> MessagePart {
-    let text = match task {
-        Some(task) => {
-            format!("{EARLIER}{REQUEST}{}", shorten::text(task, task_room(budget)))
+fn preamble(user_request: Option<&str>, budget: Budget) -> MessagePart {
+    let text = match user_request {
+        Some(user_request) => {
+            format!("{EARLIER}{REQUEST}{}", shorten::text(user_request, user_request_room(budget)))
         }
         None => EARLIER.to_owned(),
     };
@@ -119,12 +119,12 @@ fn opening(task: Option<&str>, budget: Budget) -> MessagePart {
 }
 
 /// Maximum tokens of the quoted request.
-fn task_room(budget: Budget) -> u32 {
+fn user_request_room(budget: Budget) -> u32 {
     budget.tokens() / 8
 }
 
 /// The user's request in a message, if there is one. Notes are not the user's.
-pub(crate) fn task(message: &ModelMessage) -> Option<String> {
+pub(crate) fn user_request(message: &ModelMessage) -> Option<String> {
     let texts = message.parts.iter().filter_map(|part| match part {
         MessagePart::Text { text, note: false, .. } => Some(text.as_str()),
         MessagePart::Text { .. }

@@ -10,7 +10,7 @@ mod shorten;
 mod window;
 
 pub use fit::fit;
-pub(crate) use fit::task;
+pub(crate) use fit::user_request;
 pub(crate) use notes::{correction, is_legacy_correction};
 pub use repair::repair;
 pub use window::window;
@@ -19,12 +19,12 @@ use crate::view::budget::Budget;
 use provider::{ModelMessage, Role};
 
 /// The messages of a request: repaired, within the budget, never empty. System messages move to the front unchanged.
-/// `task` is the user's request before these messages.
-pub fn prepare(messages: Vec<ModelMessage>, task: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
+/// `user_request` is the user's request before these messages.
+pub fn prepare(messages: Vec<ModelMessage>, user_request: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
     let mut system = messages;
     let conversation = system.iter().position(|message| message.role != Role::System).unwrap_or(system.len());
     let mut conversation = system.split_off(conversation);
     system.extend(conversation.extract_if(.., |message| message.role == Role::System));
-    system.extend(fit(repair(conversation), task, budget));
+    system.extend(fit(repair(conversation), user_request, budget));
     system
 }

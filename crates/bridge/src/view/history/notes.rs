@@ -8,7 +8,7 @@ pub(super) const EARLIER: &str = "[Earlier messages are not shown.]";
 /// Follows [`EARLIER`] if the user's request is known.
 pub(super) const REQUEST: &str = " The request was: ";
 /// Appended as a user message if the history ends with the assistant.
-pub(super) const PLEASE_CONTINUE: &str = "[Please go on.]";
+pub(super) const PLEASE_CONTINUE: &str = "[Please continue.]";
 
 const OUT_OF_PLACE: &str = "[Out of place: ";
 /// Start and end of the correction after an unknown agent name (spec G1).

@@ -1,4 +1,4 @@
-//! Selects the rows of the window: from the newest to the oldest until the budget is used up, without a partial
+//! Selects the part of the log for the context window: rows from the newest to the oldest until the budget is used up, without a partial
 //! exchange at the front.
 
 use crate::{

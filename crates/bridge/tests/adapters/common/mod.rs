@@ -3,14 +3,14 @@
 mod model;
 mod picture;
 mod queue;
+mod recording_store;
 mod stores;
-mod tap;
 
 pub(crate) use model::{Fake, call, calls, done, failure, text};
 pub(crate) use picture::{last_request, log, messages, seen};
 pub(crate) use queue::{Elsewhere, dead_owner, enqueue, finish, payload, queued, running, until};
+pub(crate) use recording_store::RecordingStore;
 pub(crate) use stores::{Backend, Shared, backends, key, runs, session_key};
-pub(crate) use tap::Tap;
 
 use adk::{
     agent::LlmAgent,

@@ -49,7 +49,7 @@ pub(crate) fn dead_owner(store: &Shared) -> String {
 }
 
 fn new_run(id: &str, owner: &str) -> NewRun {
-    NewRun { id: id.to_owned(), owner: owner.to_owned(), request_key: None, is_new: false }
+    NewRun { id: id.to_owned(), owner: owner.to_owned(), idempotency_key: None, is_new: false }
 }
 
 /// A run of `owner` that holds the lease, with its message in the log. Its id and its invocation are the text.

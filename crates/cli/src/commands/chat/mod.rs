@@ -178,7 +178,7 @@ impl ChatSession<'_> {
         Ok(Continue(()))
     }
 
-    /// In a pipe, rejects the question. Only a server asks then: the tools of this process know that no one is present.
+    /// In a pipe, rejects the question. In a pipe only a server can ask: tools of this process run unattended.
     async fn ask(&mut self, question: &Question) -> anyhow::Result<Option<Reply>> {
         if self.interactive {
             return ask::ask(question, &mut io::stdout(), self.style).await;

@@ -1,4 +1,4 @@
-//! Runs the rows of a group and judges their effects.
+//! Runs the rows of a group and checks their effects.
 
 use super::{request::Request, world::World};
 use crate::common::HttpResponse;
@@ -17,7 +17,7 @@ pub(super) struct Attack {
     id: String,
     attempt: Attempt,
     expect: Expect,
-    /// Whether the attacker may store something of their own.
+    /// Whether the attacker may store data in their own account.
     may_store: bool,
     /// Texts that the response must not contain, beside the canaries.
     without: &'static [&'static str],
@@ -123,7 +123,7 @@ pub(super) fn run(name: &'static str, world: &World, rows: Vec<Attack>) -> Group
     let (mut faults, mut known) = (Vec::new(), Vec::new());
     let count = rows.len();
     for row in rows {
-        let found = judge(world, &row);
+        let found = violation(world, &row);
         match row.known {
             Some(reason) if found.is_some() => known.push(format!("{name}: {}: {reason}", row.id)),
             Some(_) => faults.push(format!("{name}: {}: is no longer a known fault", row.id)),
@@ -142,8 +142,8 @@ pub(super) fn run(name: &'static str, world: &World, rows: Vec<Attack>) -> Group
     GroupReport { name, rows: count, faults, known, memory: memory.unwrap_or(0), time }
 }
 
-/// Makes an attack; returns what is wrong with its effect.
-fn judge(world: &World, row: &Attack) -> Option<String> {
+/// Makes an attack; returns the violation.
+fn violation(world: &World, row: &Attack) -> Option<String> {
     let before = world.stored(row.may_store);
     let seen = match &row.attempt {
         Attempt::Bytes(bytes) => send(world, bytes, false),

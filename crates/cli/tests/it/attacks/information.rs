@@ -1,4 +1,4 @@
-//! What responses to strangers and guests say about the machine.
+//! Information about the machine in responses to unauthenticated and non-administrator clients.
 
 use super::{
     engine::{Attack, Expect},

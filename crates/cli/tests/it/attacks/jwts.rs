@@ -97,8 +97,8 @@ fn forged(issuer: &Issuer, header: &str, claims: &str) -> Vec<(String, String)> 
     let own_key = json!({"alg": "EdDSA", "kid": "now", "jwk": embedded["keys"][0]});
     let rows = [
         ("without a signature", format!("{signed}.")),
-        ("two pieces", signed.to_owned()),
-        ("four pieces", format!("{good}.x")),
+        ("two parts", signed.to_owned()),
+        ("four parts", format!("{good}.x")),
         ("truncated signature", good[..good.len() - 2].to_owned()),
         ("padded signature", format!("{good}==")),
         ("other claims", good.replacen(&payload, &BASE64.encode(claims.replace("ann", "eve")), 1)),

@@ -1,4 +1,4 @@
-//! Attacks on `lango serve`, judged by their effect.
+//! Attacks on `lango serve`, checked by their effect.
 //!
 //! Each group is a table of requests of a client that knows the documentation. A group has one server. After each request, the
 //! engine checks the status, that no canary is in the response, that the database is unchanged and that no tool ran; while the

@@ -1,4 +1,4 @@
-//! Bob asks for what is Ann's.
+//! Requests by one user for another user's resources.
 
 use super::{
     engine::{Attack, Expect},

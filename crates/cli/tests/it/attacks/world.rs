@@ -147,7 +147,7 @@ impl World {
         self.server.address.to_string()
     }
 
-    /// What a response contains that the attacker must not see.
+    /// The canaries in a response.
     pub(super) fn leaked(&self, seen: &Seen) -> Option<&str> {
         self.canaries.iter().map(String::as_str).find(|canary| seen.text.contains(canary))
     }

@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
 };
 
-/// What to do with a stopped answer.
+/// The action for a stopped answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Continue,

@@ -33,7 +33,7 @@ impl TestEnv {
         Self::of(tempfile::tempdir().unwrap())
     }
 
-    /// On a tmpfs if there is one, for tests of what lango saves within a deadline of its own: fsync does not wait for a busy
+    /// On a tmpfs if there is one, for tests of saves with a deadline: fsync does not wait for a busy
     /// disk.
     pub(crate) fn in_memory() -> Self {
         tempfile::tempdir_in("/dev/shm").map_or_else(|_| Self::new(), Self::of)

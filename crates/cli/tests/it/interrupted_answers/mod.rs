@@ -21,11 +21,11 @@ use testkit::{
 /// Timeout, far longer than a save takes on a busy disk.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The scenario `think`: a thought, then the answer in two pieces. The gate stops it after the first piece.
+/// The scenario `think`: a thought, then the answer in two chunks. The gate stops it after the first chunk.
 const THOUGHT: &str = "Now I know.";
 const SHOWN: &str = "Zürich 21°, ";
 const WHOLE: &str = "Zürich 21°, Tōkyō 28°.";
-/// The text of the scenario `text`, and its first piece.
+/// The text of the scenario `text`, and its first chunk.
 const LATER: &str = "Grüß dich 🌍";
 const LATER_SHOWN: &str = "Grüß ";
 
@@ -55,7 +55,7 @@ impl GatedProvider {
         self.env.file("lango.toml", settings);
     }
 
-    /// The text of all drafts in the database, one entry per saved piece.
+    /// The text of all drafts in the database, one entry per saved chunk.
     fn drafts(&self) -> Vec<String> {
         let file = rusqlite::Connection::open_with_flags(
             self.env.database(),
@@ -64,8 +64,8 @@ impl GatedProvider {
         .unwrap();
         file.busy_timeout(TIMEOUT).unwrap();
         let mut statement = file.prepare("SELECT piece FROM drafts ORDER BY session_key, number").unwrap();
-        let pieces = statement.query_map((), |row| row.get::<_, String>(0)).unwrap();
-        pieces.map(|piece| text(&serde_json::from_str::<Value>(&piece.unwrap()).unwrap()["event"])).collect()
+        let chunks = statement.query_map((), |row| row.get::<_, String>(0)).unwrap();
+        chunks.map(|chunk| text(&serde_json::from_str::<Value>(&chunk.unwrap()).unwrap()["event"])).collect()
     }
 
     /// Waits until the draft in the database ends with `end`.

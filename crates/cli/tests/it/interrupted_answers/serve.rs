@@ -66,7 +66,7 @@ fn assert_resumed(gated: &GatedProvider, (session, run): (&str, &str), seen: &[S
     let mut rest = vec![events.next().unwrap()];
     assert_eq!(line(&rest[0].data), expected, "{:?}", gated.api);
     assert!(
-        seen.iter().all(|piece| piece.data["id"] == rest[0].data["id"]),
+        seen.iter().all(|chunk| chunk.data["id"] == rest[0].data["id"]),
         "the final event has the id of the partial ones"
     );
     assert_eq!(server.get(run)["status"], "running", "the continuation is still stopped at the gate");
@@ -96,7 +96,7 @@ fn killed_server_continues_its_answers_after_their_drafts() {
 }
 
 #[test]
-fn draft_saved_in_pieces_becomes_one_interrupted_answer() {
+fn draft_saved_in_chunks_becomes_one_interrupted_answer() {
     let gated = GatedProvider::new(ProviderApi::OpenAi, "slowtext-0", &["tick 2 ", "tick 4 ", LATER_SHOWN]);
     let mut reading = GatedRun::start(&gated, &[], "tick 2 ");
     gated.wait_for_draft("tick 2 ");
@@ -149,7 +149,7 @@ fn partial_answer_reaches_every_reader_before_its_error() {
         assert_eq!(lines, [&interrupted(), &code], "{api:?}: {failed}");
         for (seen, events) in [(sse_seen, sse), (reader_seen, reader)] {
             assert!(
-                seen.iter().all(|piece| piece.data["id"] == stored_events[0].0.as_str()),
+                seen.iter().all(|chunk| chunk.data["id"] == stored_events[0].0.as_str()),
                 "{api:?}: {seen:?}"
             );
             let rest = events.all();

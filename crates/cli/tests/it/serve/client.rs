@@ -151,9 +151,9 @@ impl TestServer {
         let mut wire = self.send("GET", path, &[], None);
         assert_eq!(wire.status, 200);
         let (mut bytes, mut count) = (0, 0);
-        while let Some(piece) = wire.piece().unwrap() {
-            bytes += piece.len();
-            count += piece.matches(what).count();
+        while let Some(chunk) = wire.chunk().unwrap() {
+            bytes += chunk.len();
+            count += chunk.matches(what).count();
         }
         (bytes, count)
     }
@@ -271,22 +271,22 @@ impl Wire {
     }
 
     /// The next chunk of a chunked body; `None` at its end. A missing last chunk is an error.
-    fn piece(&mut self) -> std::io::Result<Option<String>> {
+    fn chunk(&mut self) -> std::io::Result<Option<String>> {
         let mut size = String::new();
         self.rest.read_line(&mut size)?;
         let size = usize::from_str_radix(size.trim(), 16)
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::UnexpectedEof))?;
-        let mut piece = vec![0; size + 2];
-        self.rest.read_exact(&mut piece)?;
-        piece.truncate(size);
-        Ok((size > 0).then(|| String::from_utf8(piece).unwrap()))
+        let mut chunk = vec![0; size + 2];
+        self.rest.read_exact(&mut chunk)?;
+        chunk.truncate(size);
+        Ok((size > 0).then(|| String::from_utf8(chunk).unwrap()))
     }
 
     fn answer(mut self) -> HttpResponse {
         let mut text = String::new();
         if self.header("transfer-encoding") == Some("chunked") {
-            while let Some(piece) = self.piece().unwrap() {
-                text.push_str(&piece);
+            while let Some(chunk) = self.chunk().unwrap() {
+                text.push_str(&chunk);
             }
         } else {
             self.rest.read_to_string(&mut text).unwrap();
@@ -349,8 +349,8 @@ impl Events {
                 let data = serde_json::from_str(data).unwrap();
                 return Some(SseEvent { id: field("id: ").map(str::to_owned), data });
             }
-            let piece = self.wire.piece().ok().flatten()?;
-            self.read.push_str(&piece);
+            let chunk = self.wire.chunk().ok().flatten()?;
+            self.read.push_str(&chunk);
         }
     }
 

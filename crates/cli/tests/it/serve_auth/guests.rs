@@ -1,4 +1,4 @@
-//! Approval on a server: by its owner and administrators, and by guests only if the configuration allows it.
+//! Approval on a server: by the local and other administrators, and by guests only if the configuration allows it.
 
 use super::{added, local};
 use crate::common::{AuthServer, TestEnv};
@@ -18,7 +18,7 @@ const STUB: &str = "[stubs.danger]\nconfirm = true\nresponse = { done = true }\n
 struct GuestFixture {
     env: TestEnv,
     server: AuthServer,
-    /// The tokens of the machine's owner, of an administrator and of a guest.
+    /// The tokens of the local administrator, of another administrator and of a guest.
     owner: String,
     root: String,
     ann: String,
@@ -90,7 +90,7 @@ fn guest_call_that_needs_approval_is_refused_with_the_reason() {
     assert_eq!(question(&events), None);
     insta::assert_snapshot!(refusal(&events), @r#"this call was not run: a redirection writes to `made`, and on this server only an administrator may approve that. An administrator can allow it by a rule in [approval] of lango.toml, or let users decide with `users = "ask"` there"#);
     assert_eq!(fixture.made(), 0);
-    // A guest may confirm a tool that asks only because of `confirm`.
+    // A guest may confirm a tool that requires approval only because of `confirm`.
     let confirmation = question(&fixture.send(&fixture.ann, &text("danger"))).unwrap();
     let events = fixture.send(&fixture.ann, &yes(&confirmation, &json!({}))).to_string();
     assert!(events.contains(r#""response":{"done":true}"#), "{events}");

@@ -103,7 +103,7 @@ fn connect_from(number: u8, server: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn silent_connections_of_several_addresses_keep_nobody_out() {
+fn idle_connections_of_several_addresses_do_not_block_new_ones() {
     let env = test_env("maxConnections = 100\nconnectionsPerAddress = 20");
     let server = AuthServer::start(&env, &[]);
     let token = local(&env);

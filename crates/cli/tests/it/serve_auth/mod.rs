@@ -30,13 +30,13 @@ fn routes() -> Vec<String> {
     let text = fs::read_to_string(table).unwrap();
     let paths = text.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/'));
     let filled = |path: &str| {
-        let pieces = path.split('/').map(|piece| match piece {
+        let segments = path.split('/').map(|segment| match segment {
             "{app}" => "canned",
             "{user}" => "ann",
-            piece if piece.starts_with('{') => "x",
-            piece => piece,
+            segment if segment.starts_with('{') => "x",
+            segment => segment,
         });
-        pieces.collect::<Vec<_>>().join("/")
+        segments.collect::<Vec<_>>().join("/")
     };
     let all: Vec<String> = paths.map(filled).collect();
     assert!(all.len() > 20, "{all:?}");

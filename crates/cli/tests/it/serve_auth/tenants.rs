@@ -227,13 +227,13 @@ const BODIES: &[&str] = &[
 
 /// A path of the route table with unusual values for its parameters.
 fn odd(rng: &mut Rng, route: &str, run: &str) -> String {
-    let pieces = route.split('/').map(|piece| match piece {
+    let segments = route.split('/').map(|segment| match segment {
         "canned" if rng.below(8) > 0 => "canned".to_owned(),
         "ann" | "x" | "canned" if rng.below(6) == 0 => run.to_owned(),
         "ann" | "x" | "canned" => rng.pick(NAMES).to_owned(),
-        piece => piece.to_owned(),
+        segment => segment.to_owned(),
     });
-    let path = pieces.collect::<Vec<_>>().join("/");
+    let path = segments.collect::<Vec<_>>().join("/");
     match rng.below(6) {
         0 => format!("{path}?user_id=ann&userId=ann&session_id=s"),
         1 => format!("{path}?limit={}&after={}", rng.pick(NAMES), rng.pick(NAMES)),

@@ -172,11 +172,11 @@ async fn idle_timeout_applies_to_the_head_and_the_body() {
 
 #[tokio::test(start_paused = true)]
 async fn every_byte_resets_the_idle_timeout() {
-    let piece = |text: &'static str| async move {
+    let chunk = |text: &'static str| async move {
         tokio::time::sleep(Duration::from_secs(9)).await;
         Ok(text.into())
     };
-    let bytes = stream::iter(["data: ", "a", "\n\n", ": co\n", "data: stop\n", "\n"]).then(piece).boxed();
+    let bytes = stream::iter(["data: ", "a", "\n\n", ": co\n", "data: stop\n", "\n"]).then(chunk).boxed();
     let body = ResponseBody { provider: "fake".to_owned(), bytes, idle: Duration::from_secs(10) };
     let splitter = Splitter::new(Framing::Sse);
     let answer = ResponseReader { body, splitter, decoder: Box::new(PlainTextDecoder::default()) };

@@ -8,7 +8,7 @@ fn decode(lines: &str) -> String {
     test_fixture::describe_stream(OllamaDecoder::new("p", &ModelRequest::default()), lines)
 }
 
-const PIECES: &str = r#"
+const CHUNKS: &str = r#"
     {"model":"llama-x","message":{"role":"assistant","content":"","thinking":"Let me think."},"done":false}
     {"model":"llama-x","message":{"role":"assistant","content":"Grüß "},"done":false}
     {"model":"llama-x","message":{"role":"assistant","content":"dich 🌍"},"done":false}
@@ -20,7 +20,7 @@ const DONE: &str = r#"{"model":"llama-x","message":{"role":"assistant","content"
 
 #[test]
 fn text_is_streamed_and_calls_are_emitted_at_the_end() {
-    assert_snapshot!(decode(&format!("{PIECES}{DONE}")), @r#"
+    assert_snapshot!(decode(&format!("{CHUNKS}{DONE}")), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
@@ -48,7 +48,7 @@ fn last_line_may_contain_the_whole_response() {
 
 #[test]
 fn response_without_done_is_truncated() {
-    assert_snapshot!(decode(PIECES), @r#"
+    assert_snapshot!(decode(CHUNKS), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
@@ -74,7 +74,7 @@ fn error_object_and_invalid_json_end_the_stream() {
 fn decoded_answer_encodes_to_the_same_parts() {
     let (events, outcome) = test_fixture::decode_stream(
         OllamaDecoder::new("p", &ModelRequest::default()),
-        &format!("{PIECES}{DONE}"),
+        &format!("{CHUNKS}{DONE}"),
     );
     assert!(outcome.is_ok());
     let result = |id: &str| {
@@ -104,7 +104,7 @@ fn decoded_answer_encodes_to_the_same_parts() {
 
 #[test]
 fn corrupted_stream_emits_calls_only_with_done() {
-    for stream in test_fixture::corrupted_streams(&format!("{PIECES}{DONE}")) {
+    for stream in test_fixture::corrupted_streams(&format!("{CHUNKS}{DONE}")) {
         test_fixture::assert_calls_only_with_done(OllamaDecoder::new("p", &ModelRequest::default()), &stream);
     }
 }

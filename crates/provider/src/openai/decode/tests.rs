@@ -22,9 +22,9 @@ fn stream(lines: &[String]) -> String {
 }
 
 /// The deltas of calls, a finish reason and `[DONE]`.
-fn calls(pieces: &[&str], reason: &str) -> String {
+fn calls(chunks: &[&str], reason: &str) -> String {
     let mut lines: Vec<String> =
-        pieces.iter().map(|pieces| delta(&format!(r#"{{"tool_calls":[{pieces}]}}"#))).collect();
+        chunks.iter().map(|chunks| delta(&format!(r#"{{"tool_calls":[{chunks}]}}"#))).collect();
     lines.extend([finish(reason), "[DONE]".to_owned()]);
     stream(&lines)
 }
@@ -252,9 +252,9 @@ fn tool_call_has_the_original_tool_name() {
     };
     let body = openai::encode(&request, true);
     let name = body["tools"][0]["function"]["name"].as_str().unwrap_or_default();
-    let piece = format!(r#"{{"index":0,"id":"a","function":{{"name":"{name}","arguments":"{{}}"}}}}"#);
+    let chunk = format!(r#"{{"index":0,"id":"a","function":{{"name":"{name}","arguments":"{{}}"}}}}"#);
     let decoded =
-        test_fixture::describe_stream(ChatDecoder::new("p", &request), &calls(&[&piece], "tool_calls"));
+        test_fixture::describe_stream(ChatDecoder::new("p", &request), &calls(&[&chunk], "tool_calls"));
     assert_snapshot!(decoded, @r#"
     call "a" server.tool/list {}
     done Stop gpt-x

@@ -64,11 +64,11 @@ pub(super) struct RemoteJwks {
 #[derive(Debug, Default)]
 struct FetchedKeys {
     keys: Arc<JwkSet>,
-    /// When the last fetch started, and how to wait for its end.
+    /// Start time of the last fetch, and a receiver for its end.
     last_fetch: Option<(Instant, FetchEnd)>,
 }
 
-/// Closed when a fetch has ended, in whatever way.
+/// Closed when a fetch has ended, successfully or not.
 type FetchEnd = watch::Receiver<()>;
 
 impl JwksSource {

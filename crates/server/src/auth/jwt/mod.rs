@@ -1,6 +1,6 @@
 //! JWTs of an external issuer. Claims are read only after a key of the issuer has verified the signature.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | `jwks` | the keys of the issuer, and signature verification |
 //! | `jwks_source` | loads the keys: from a file, or from a URL that is fetched again for an unknown key |

@@ -35,7 +35,7 @@ pub(super) struct WriteConnection {
     files: Option<OpenFiles>,
     /// How long to wait for the write lock of another process.
     busy_timeout: Duration,
-    /// When the store began to close.
+    /// Time at which the store began to close.
     closing: Arc<OnceLock<Instant>>,
     health: Arc<StoreHealth>,
     /// Set after the content of a deleted write-ahead log was checkpointed.

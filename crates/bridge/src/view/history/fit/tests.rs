@@ -178,7 +178,7 @@ fn newest_exchange_stays_whole_even_above_the_message_cap() {
 
 #[test]
 fn leading_user_message_needs_no_opening() {
-    // With the opening the exchange would not fit; with the user's own short message it does.
+    // With the preamble the exchange would not fit; with the user's own short message it does.
     let rest = cost::of_messages(&[user("hm"), agent(""), user("ok")]);
     let log = vec![user("older"), agent("so"), user("hm"), agent(&long("answer", 252 - rest)), user("ok")];
     assert_snapshot!(fitted(log, 256, None), @"
@@ -191,7 +191,7 @@ fn leading_user_message_needs_no_opening() {
 #[test]
 fn leading_note_gets_an_opening_with_the_request() {
     let log = vec![user("count the stars"), agent(&long("counting", 300)), note(PLEASE_CONTINUE)];
-    assert_snapshot!(fitted(log, 256, None), @"user  [Earlier messages are not shown.] The request was: count the stars | [Please go on.]");
+    assert_snapshot!(fitted(log, 256, None), @"user  [Earlier messages are not shown.] The request was: count the stars | [Please continue.]");
 }
 
 #[test]
@@ -205,9 +205,9 @@ fn no_opening_if_nothing_was_removed() {
 }
 
 /// The shape of fitted messages whose request is in a message before them.
-fn fitted_behind(task: &str, messages: Vec<ModelMessage>) -> String {
+fn fitted_behind(user_request: &str, messages: Vec<ModelMessage>) -> String {
     let budget = Budget::new(256, None).unwrap();
-    let fitted = fit(crate::view::history::repair(messages), Some(task), budget);
+    let fitted = fit(crate::view::history::repair(messages), Some(user_request), budget);
     assert!(cost::of_messages(&fitted) <= 256, "{}", shape(&fitted));
     shape(&fitted)
 }

@@ -166,7 +166,7 @@ fn history_starts_and_ends_with_a_user_message() {
     assert_snapshot!(repaired(vec![agent("welcome"), agent("I can help")]), @"
     user  [Earlier messages are not shown.]
     agent welcome | I can help
-    user  [Please go on.]
+    user  [Please continue.]
     ");
 }
 

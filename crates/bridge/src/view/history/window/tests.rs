@@ -1,4 +1,4 @@
-//! Which rows are in the window.
+//! Selection of rows for the window.
 
 use super::*;
 use insta::assert_snapshot;
@@ -58,8 +58,8 @@ fn line(place: usize, row: &SessionMessage) -> String {
         let arrow = if call.is_response() { "←" } else { "→" };
         format!("{arrow} {}", call.id)
     });
-    let said = Some(row.content.clone()).filter(|content| content != "{}" && !content.is_empty());
-    format!("{place:02} {:9} {}", row.role, said.into_iter().chain(ids).collect::<Vec<_>>().join(" "))
+    let text = Some(row.content.clone()).filter(|content| content != "{}" && !content.is_empty());
+    format!("{place:02} {:9} {}", row.role, text.into_iter().chain(ids).collect::<Vec<_>>().join(" "))
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Finds the user's request when it lies before the window: a task that takes longer than a window must keep its
+//! Finds the user's request when it lies before the window: a run that takes longer than a window must keep its
 //! request when the session is loaded again.
 
 use crate::{
@@ -23,7 +23,7 @@ const PAGES: usize = 64;
 pub(crate) fn request_in(event: &Event) -> Option<SharedText> {
     let nobody = ModelId { provider: String::new(), model: String::new() };
     let content = event.content.as_ref().filter(|_| event.is_from_user() && !is_correction(event))?;
-    messages::convert_content(content, &nobody).iter().find_map(history::task).map(SharedText::from)
+    messages::convert_content(content, &nobody).iter().find_map(history::user_request).map(SharedText::from)
 }
 
 /// The user's last request in these rows.
@@ -45,9 +45,9 @@ pub(crate) async fn find_before(
         let page = PageRequest { after, limit: PAGE, max_bytes: usize::MAX };
         let mut rows = stored.read(page).await?;
         rows.retain(|row| row.seq < end);
-        let task = last_request_in(&rows, root_agent);
-        if task.is_some() || after == Seq::START {
-            return Ok(task);
+        let user_request = last_request_in(&rows, root_agent);
+        if user_request.is_some() || after == Seq::START {
+            return Ok(user_request);
         }
         end = after.next();
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     case::{Case, Clock, Fault, Stage},
-    report::{Known, Line, Row, RunRow, Seen},
+    report::{ClientState, Line, ReceivedEvent, Row, RunRow},
 };
 use failpoint::{Point, Site};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(crate) struct Expected {
 pub(crate) struct Evidence<'a> {
     pub(crate) case: &'a Case,
     pub(crate) lines: &'a [Line],
-    /// When processes were aborted.
+    /// Abort times of processes.
     pub(crate) aborted_at: &'a [u64],
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn problems(evidence: &Evidence<'_>, expected: &Expected) -> Vec<Stri
         })
         .collect();
     let Some(end) = end(lines) else {
-        problems.push("the conversation did not come to its end".to_owned());
+        problems.push("the conversation did not finish".to_owned());
         return problems;
     };
     problems.extend(found_problems(lines, expected));
@@ -193,7 +193,7 @@ fn changed_problems(
 
 /// Each reader saw each stored event of its run once, in order, and none of another run.
 fn reader_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
-    let known = Known::from_lines(lines);
+    let known = ClientState::from_lines(lines);
     let mut problems = Vec::new();
     for (name, run) in &known.accepted {
         let own = |row: &&Row| row.run.as_ref() == Some(run) && !row.is_users;
@@ -224,9 +224,9 @@ fn reader_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
     problems
 }
 
-fn seen_by<'a>(lines: &'a [Line], name: &'a str) -> impl Iterator<Item = &'a Seen> {
+fn seen_by<'a>(lines: &'a [Line], name: &'a str) -> impl Iterator<Item = &'a ReceivedEvent> {
     lines.iter().filter_map(move |line| match line {
-        Line::Saw(seen) if seen.name == name => Some(seen),
+        Line::Received(seen) if seen.name == name => Some(seen),
         _ => None,
     })
 }
@@ -248,20 +248,21 @@ fn draft_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
             || text.starts_with("re ")
     };
     let strange = interrupted.iter().filter(|text| !is_beginning(text));
-    lost.chain(strange.map(|text| format!("{text:?} is interrupted, but nobody said that"))).collect()
+    lost.chain(strange.map(|text| format!("{text:?} is interrupted text that no model produced"))).collect()
 }
 
-/// Text that was streamed more than a second before the process died is in the log.
+/// Text that was streamed more than a second before the process aborted is in the log.
 fn lost_text_problems(evidence: &Evidence<'_>, end: &End<'_>) -> Vec<String> {
     let setting = evidence.case.setting;
     if setting.clock == Clock::Virtual || setting.stage == Stage::Recovery {
         return Vec::new();
     }
-    let Some(died) = evidence.aborted_at.first() else { return Vec::new() };
-    let known = Known::from_lines(evidence.lines);
+    let Some(aborted_at) = evidence.aborted_at.first() else { return Vec::new() };
+    let known = ClientState::from_lines(evidence.lines);
     let mut problems = Vec::new();
     for (name, run) in &known.accepted {
-        let seen: Vec<&Seen> = seen_by(evidence.lines, name).filter(|seen| seen.at + 1_000 < *died).collect();
+        let seen: Vec<&ReceivedEvent> =
+            seen_by(evidence.lines, name).filter(|seen| seen.at + 1_000 < *aborted_at).collect();
         let after_stored = seen.iter().rposition(|seen| !seen.partial).map_or(0, |at| at + 1);
         let text: String = seen[after_stored..].iter().map(|seen| seen.text.as_str()).collect();
         let own = |row: &&Row| row.run.as_ref() == Some(run) && !row.is_users;

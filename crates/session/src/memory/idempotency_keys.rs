@@ -1,24 +1,24 @@
 //! Idempotency keys in memory.
 
-use crate::{NewRun, RequestKey, SessionKey};
+use crate::{IdempotencyKey, NewRun, SessionKey};
 use std::collections::HashMap;
 
 /// Maps user and idempotency key to the fingerprint, session and run of the request.
 #[derive(Debug, Default)]
-pub(super) struct RequestKeys(HashMap<(String, String), (String, SessionKey, String)>);
+pub(super) struct IdempotencyKeys(HashMap<(String, String), (String, SessionKey, String)>);
 
-impl RequestKeys {
+impl IdempotencyKeys {
     /// The fingerprint, session and run of a known request.
     pub(super) fn find(
         &self,
         key: &SessionKey,
-        request: &RequestKey,
+        request: &IdempotencyKey,
     ) -> Option<&(String, SessionKey, String)> {
         self.0.get(&(key.user_id.clone(), request.key.clone()))
     }
 
     pub(super) fn insert(&mut self, key: &SessionKey, run: &NewRun) {
-        if let Some(RequestKey { key: name, fingerprint }) = &run.request_key {
+        if let Some(IdempotencyKey { key: name, fingerprint }) = &run.idempotency_key {
             let request = (fingerprint.clone(), key.clone(), run.id.clone());
             self.0.entry((key.user_id.clone(), name.clone())).or_insert(request);
         }

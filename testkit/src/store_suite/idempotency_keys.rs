@@ -1,4 +1,4 @@
-//! Laws of idempotency keys: unique per user, stored with the message.
+//! Contract tests of idempotency keys: unique per user, stored with the message.
 
 use super::{
     SharedStore,
@@ -7,7 +7,7 @@ use super::{
         start, start_commit, start_with, starts, status, withdrawal,
     },
 };
-use session::{Commit, Error, OnConflict, RequestKey, Result, RunRecord, RunStatus, Seq, SessionKey};
+use session::{Commit, Error, IdempotencyKey, OnConflict, Result, RunRecord, RunStatus, Seq, SessionKey};
 
 fn assert_duplicate<T: std::fmt::Debug>(answer: &Result<T>, session: &SessionKey, run: &str) {
     assert!(matches!(answer, Err(Error::Duplicate { key, id }) if key == session && id == run), "{answer:?}");
@@ -63,7 +63,7 @@ pub async fn an_idempotency_key_of_another_request_is_refused(store: SharedStore
 pub async fn a_run_is_found_by_its_idempotency_key(store: SharedStore) -> Result<()> {
     let key = session(&store, "s").await?;
     let other = session(&store, "other").await?;
-    let request = |fingerprint: &str| RequestKey { key: "once".into(), fingerprint: fingerprint.into() };
+    let request = |fingerprint: &str| IdempotencyKey { key: "once".into(), fingerprint: fingerprint.into() };
     assert_eq!(store.run_of_request(&key, &request("f")).await?, None);
     let queued = enqueue(&store, &key, run_with_key("r1", "once", "f")).await?;
     assert_eq!(store.run_of_request(&key, &request("f")).await?, Some(queued));

@@ -2,11 +2,11 @@
 
 use super::Shared;
 use session::{
-    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Fact, Heartbeat, Lease,
-    ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners, PageRequest,
-    Pending, RecipeQuery, RecipeText, Recipes, RequestKey, Result, RunLog, RunRecord, RunStore, SessionKey,
-    SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget,
-    TakeOver, TakenOver, Withdrawal,
+    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Heartbeat,
+    IdempotencyKey, Lease, ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus,
+    Owners, PageRequest, Pending, PendingEntry, RecipeQuery, RecipeText, Recipes, Result, RunLog, RunRecord,
+    RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage,
+    StoredRecipe, TailBudget, TakeOver, TakenOver, Withdrawal,
 };
 use std::sync::{
     Arc, Mutex,
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 type Fault = Box<dyn Fn(&Commit) -> bool + Send + Sync>;
 
-pub(crate) struct Tap {
+pub(crate) struct RecordingStore {
     store: Shared,
     commits: Mutex<Vec<Commit>>,
     fault: Mutex<Option<Fault>>,
@@ -27,7 +27,7 @@ pub(crate) struct Tap {
     held: watch::Sender<bool>,
 }
 
-impl Tap {
+impl RecordingStore {
     pub(crate) fn on(store: &Shared) -> Arc<Self> {
         Arc::new(Self {
             store: store.clone(),
@@ -60,7 +60,7 @@ impl Tap {
         self.loads.swap(0, Ordering::Relaxed)
     }
 
-    /// The number of fact and page reads.
+    /// The number of reads of pending entries and pages.
     pub(crate) fn lookups(&self) -> usize {
         self.lookups.load(Ordering::Relaxed)
     }
@@ -84,7 +84,7 @@ impl Tap {
     }
 }
 
-impl SessionStore for Tap {
+impl SessionStore for RecordingStore {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
         self.store.create(new)
     }
@@ -119,7 +119,7 @@ impl SessionStore for Tap {
     }
 }
 
-impl SessionLog for Tap {
+impl SessionLog for RecordingStore {
     fn read(&self, key: &SessionKey, page: PageRequest) -> Pending<'_, Vec<StoredMessage>> {
         self.lookups.fetch_add(1, Ordering::Relaxed);
         self.store.read(key, page)
@@ -133,13 +133,13 @@ impl SessionLog for Tap {
         self.store.state_changes(key, page)
     }
 
-    fn fact(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<Fact>> {
+    fn pending_entry(&self, key: &SessionKey, kind: &str, id: &str) -> Pending<'_, Option<PendingEntry>> {
         self.lookups.fetch_add(1, Ordering::Relaxed);
-        self.store.fact(key, kind, id)
+        self.store.pending_entry(key, kind, id)
     }
 }
 
-impl RunStore for Tap {
+impl RunStore for RecordingStore {
     fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, RunRecord> {
         self.store.enqueue(key, run, payload)
     }
@@ -165,12 +165,12 @@ impl RunStore for Tap {
     }
 }
 
-impl RunLog for Tap {
+impl RunLog for RecordingStore {
     fn run(&self, key: &SessionKey, id: &str) -> Pending<'_, Option<RunRecord>> {
         self.store.run(key, id)
     }
 
-    fn run_of_request(&self, key: &SessionKey, request: &RequestKey) -> Pending<'_, Option<RunRecord>> {
+    fn run_of_request(&self, key: &SessionKey, request: &IdempotencyKey) -> Pending<'_, Option<RunRecord>> {
         self.store.run_of_request(key, request)
     }
 
@@ -179,7 +179,7 @@ impl RunLog for Tap {
     }
 }
 
-impl Owners for Tap {
+impl Owners for RecordingStore {
     fn claim_owner(&self) -> Result<OwnerClaim> {
         self.store.claim_owner()
     }
@@ -198,13 +198,13 @@ impl Owners for Tap {
     }
 }
 
-impl Drafts for Tap {
-    fn extend_draft(&self, lease: &Lease, piece: String) -> Pending<'_, ()> {
-        self.store.extend_draft(lease, piece)
+impl Drafts for RecordingStore {
+    fn extend_draft(&self, lease: &Lease, chunk: String) -> Pending<'_, ()> {
+        self.store.extend_draft(lease, chunk)
     }
 }
 
-impl Recipes for Tap {
+impl Recipes for RecordingStore {
     fn recipes(&self, key: &SessionKey, query: RecipeQuery) -> Pending<'_, Vec<StoredRecipe>> {
         self.store.recipes(key, query)
     }
@@ -214,7 +214,7 @@ impl Recipes for Tap {
     }
 }
 
-impl ArtifactStore for Tap {
+impl ArtifactStore for RecordingStore {
     fn save(&self, key: &ArtifactKey, artifact: NewArtifact) -> Pending<'_, u64> {
         self.store.save(key, artifact)
     }

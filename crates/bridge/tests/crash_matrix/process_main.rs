@@ -2,12 +2,12 @@
 //! everything is answered.
 
 use crate::{
+    agents,
     case::{Clock, Scenario, Setting, Stage, StoreKind, Trial},
     client::{Client, session_key},
     log,
-    model::{Cue, faults, finished},
+    model::{SharedState, faults, finished},
     report::{Line, Reporter},
-    toolbox,
 };
 use adk::pending::REQUEST_CONFIRMATION;
 use bridge::{Agent, Runs, runs::RecoverySource};
@@ -31,14 +31,14 @@ pub(crate) struct Job {
     /// The directory of the database.
     pub(crate) dir: PathBuf,
     pub(crate) trials: Vec<Trial>,
-    /// Whether the process dies within the run without a fault.
-    pub(crate) dies: bool,
+    /// Whether the process aborts within the run without a fault.
+    pub(crate) aborts: bool,
     pub(crate) before: Vec<Line>,
 }
 
 /// Timeout of the client. A day of virtual time takes three minutes at least, so that a disk that stalls for half a
 /// minute is not a hang.
-fn patience(clock: Clock) -> Duration {
+fn client_timeout(clock: Clock) -> Duration {
     match clock {
         Clock::Virtual => Duration::from_hours(24),
         Clock::Real => Duration::from_mins(2),
@@ -72,23 +72,23 @@ pub(crate) fn run(job: Job) {
         }
         StoreKind::Memory => Arc::new(MemoryStore::new()),
     };
-    let dies_here = kind == StoreKind::Memory && stage == Stage::Recovery;
-    if dies_here {
+    let aborts_here = kind == StoreKind::Memory && stage == Stage::Recovery;
+    if aborts_here {
         // The memory store survives; the tasks do not.
-        let first = Life { setting: job.setting, trials: Vec::new(), dies: true };
-        runtime(clock).block_on(first.live(&store, &out));
+        let first = ProcessRun { setting: job.setting, trials: Vec::new(), aborts: true };
+        runtime(clock).block_on(first.run(&store, &out));
     }
-    let life = Life { setting: job.setting, trials: job.trials, dies: job.dies };
+    let main = ProcessRun { setting: job.setting, trials: job.trials, aborts: job.aborts };
     let runtime = runtime(clock);
-    runtime.block_on(life.live(&store, &out));
+    runtime.block_on(main.run(&store, &out));
     // A runtime that waits for its threads would wait for tasks that never end.
     runtime.shutdown_background();
 }
 
-struct Life {
+struct ProcessRun {
     setting: Setting,
     trials: Vec<Trial>,
-    dies: bool,
+    aborts: bool,
 }
 
 struct Source {
@@ -106,60 +106,61 @@ impl RecoverySource for Source {
         let mut reported = self.reported.lock().unwrap();
         *reported += 1;
         if *reported < 20 {
-            self.out.tell(Line::Note(problem.to_owned()));
+            self.out.report(Line::Note(problem.to_owned()));
         }
     }
 }
 
-impl Life {
-    fn cue(&self, out: &Arc<Reporter>) -> Arc<Cue> {
+impl ProcessRun {
+    fn shared(&self, out: &Arc<Reporter>) -> Arc<SharedState> {
         let Setting { store, scenario, clock, .. } = self.setting;
         let pause = match clock {
             // Long enough for a heartbeat and for drafts.
             Clock::Virtual => Duration::from_millis(2_500),
             Clock::Real => Duration::from_millis(1_300),
         };
-        Arc::new(Cue {
+        Arc::new(SharedState {
             store,
             scenario,
             pause,
-            dies: self.dies,
+            aborts: self.aborts,
             gate: watch::Sender::new(false),
             stalled: watch::Sender::new(false),
-            died: Notify::new(),
+            aborted: Notify::new(),
             out: Arc::clone(out),
         })
     }
 
-    async fn live(&self, store: &Arc<dyn Store>, out: &Arc<Reporter>) {
+    async fn run(&self, store: &Arc<dyn Store>, out: &Arc<Reporter>) {
         if self.setting.clock == Clock::Virtual {
             tokio::spawn(tick());
         }
-        let cue = self.cue(out);
-        let served = tokio::time::timeout(patience(self.setting.clock), self.serve(store, out, &cue));
+        let shared = self.shared(out);
+        let served =
+            tokio::time::timeout(client_timeout(self.setting.clock), self.serve(store, out, &shared));
         tokio::select! {
             served = served => if served.is_err() {
-                out.tell(log::last(&**store, &session_key()).await);
-                out.tell(Line::Problem("it hangs".to_owned()));
+                out.report(log::last(&**store, &session_key()).await);
+                out.report(Line::Problem("it hangs".to_owned()));
             },
-            () = cue.died.notified() => {}
+            () = shared.aborted.notified() => {}
         }
     }
 
-    async fn serve(&self, store: &Arc<dyn Store>, out: &Arc<Reporter>, cue: &Arc<Cue>) {
+    async fn serve(&self, store: &Arc<dyn Store>, out: &Arc<Reporter>, shared: &Arc<SharedState>) {
         let runs = Runs::new(Arc::clone(store));
-        let agent = toolbox::agent(store, runs.turns(), cue);
+        let agent = agents::agent(store, runs.turns(), shared);
         agent.sessions().get_or_create(&session_key()).await.unwrap();
         let continues = !out.lines().is_empty();
         if continues {
-            out.tell(log::found(&**store, &session_key()).await);
+            out.report(log::found(&**store, &session_key()).await);
         }
         failpoint::arm(self.trials.iter().map(|trial| trial.plan()).collect());
         let recovery = loop {
             match runs.claim_orphans().await {
                 Ok(recovery) => break recovery,
                 // `lango serve` exits with this error, and is started again.
-                Err(error) => out.tell(Line::Note(format!("claim_orphans: {error}"))),
+                Err(error) => out.report(Line::Note(format!("claim_orphans: {error}"))),
             }
         };
         let source =
@@ -168,20 +169,20 @@ impl Life {
         tokio::spawn(async move { recovering.recover(recovery, source).await });
         let mut client = Client::new(runs, agent, Arc::clone(store), Arc::clone(out));
         client.reconnect_all().await;
-        self.converse(&mut client, cue).await;
+        self.converse(&mut client, shared).await;
         client.wait_for_all().await;
         // The next message works.
         client.say("n").await;
         client.wait_for("n").await;
         client.runs.idle().await;
         let hits = failpoint::hits().into_iter().map(|(point, hits)| (point.name().to_owned(), hits));
-        out.tell(Line::Hits { hits: hits.collect(), fired: failpoint::fired() });
+        out.report(Line::Hits { hits: hits.collect(), fired: failpoint::fired() });
         failpoint::arm(Vec::new());
         self.check_next_request(&client).await;
-        out.tell(log::last(&**store, &session_key()).await);
+        out.report(log::last(&**store, &session_key()).await);
     }
 
-    async fn converse(&self, client: &mut Client, cue: &Cue) {
+    async fn converse(&self, client: &mut Client, shared: &SharedState) {
         client.say("m").await;
         self.reply(client).await;
         for number in 1..=self.setting.queue {
@@ -189,14 +190,14 @@ impl Life {
         }
         if self.setting.scenario == Scenario::Cancel {
             client.say("c").await;
-            if self.dies {
-                cue.die().await;
+            if self.aborts {
+                shared.abort().await;
             }
             client.cancel("c").await;
         }
-        cue.gate.send_replace(true);
+        shared.gate.send_replace(true);
         match self.setting.scenario {
-            Scenario::Cancel => cancel_when_stalled(client, cue).await,
+            Scenario::Cancel => cancel_when_stalled(client, shared).await,
             Scenario::LongRunning => send_late_result(client).await,
             Scenario::Text
             | Scenario::Tool
@@ -234,16 +235,16 @@ impl Life {
         match client.agent.preview(&client.key, target).await {
             Ok(request) => {
                 for fault in faults(&request) {
-                    client.out.tell(Line::Problem(format!("the next request is illegal: {fault}")));
+                    client.out.report(Line::Problem(format!("the next request is illegal: {fault}")));
                 }
             }
-            Err(error) => client.out.tell(Line::Problem(format!("there is no next request: {error}"))),
+            Err(error) => client.out.report(Line::Problem(format!("there is no next request: {error}"))),
         }
     }
 }
 
-async fn cancel_when_stalled(client: &Client, cue: &Cue) {
-    let mut stalled = cue.stalled.subscribe();
+async fn cancel_when_stalled(client: &Client, shared: &SharedState) {
+    let mut stalled = shared.stalled.subscribe();
     tokio::select! {
         _ = stalled.wait_for(|stalled| *stalled) => client.cancel("m").await,
         () = client.wait_for("m") => {}

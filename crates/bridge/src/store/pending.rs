@@ -1,8 +1,8 @@
-//! Converts ADK's facts (pending work) to rows of the store, and back.
+//! Converts ADK's pending work to entries of the store, and back.
 
 use adk::pending::{PendingCall, PendingChange, PendingWork, Question};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use session::{Fact, FactChange as RowChange, Seq};
+use session::{PendingEntry, PendingEntryChange as RowChange, Seq};
 use std::collections::HashMap;
 
 const AGENT: &str = "agent";
@@ -10,26 +10,27 @@ const CALL: &str = "call";
 const QUESTION: &str = "question";
 const BEGUN: &str = "begun";
 
-/// A fact with its order. Rows are sorted by name, but calls and questions are ordered by the log.
+/// An entry with its order. Rows are sorted by name, but calls and questions are ordered by the log.
 #[derive(Debug, Serialize, Deserialize)]
-struct LoggedFact<T> {
+struct LoggedEntry<T> {
     /// The sequence number before the change, and the index of the change within its event.
     at: (u64, usize),
     /// The run that asked; set for questions only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
-    fact: T,
+    #[serde(rename = "fact")]
+    entry: T,
 }
 
 /// The waiting runs, by the id of the question that each has asked.
-pub(crate) fn question_runs(rows: &[Fact]) -> HashMap<String, String> {
+pub(crate) fn question_runs(rows: &[PendingEntry]) -> HashMap<String, String> {
     let questions = rows.iter().filter(|row| row.kind == QUESTION);
-    let logged = questions.filter_map(|row| serde_json::from_str::<LoggedFact<Question>>(&row.value).ok());
-    logged.filter_map(|logged| Some((logged.fact.id, logged.run?))).collect()
+    let logged = questions.filter_map(|row| serde_json::from_str::<LoggedEntry<Question>>(&row.value).ok());
+    logged.filter_map(|logged| Some((logged.entry.id, logged.run?))).collect()
 }
 
-/// Decodes the facts of a snapshot. An unreadable row is skipped; `repair` handles the missing fact in the view.
-pub(crate) fn from_rows(rows: &[Fact]) -> PendingWork {
+/// Decodes the pending work of a snapshot. An unreadable row is skipped; `repair` handles the missing entry in the view.
+pub(crate) fn from_rows(rows: &[PendingEntry]) -> PendingWork {
     let has_begun = |call: &PendingCall| rows.iter().any(|row| row.kind == BEGUN && row.id == call.id());
     let open_calls = of_kind::<PendingCall>(rows, CALL).into_iter();
     PendingWork {
@@ -40,18 +41,18 @@ pub(crate) fn from_rows(rows: &[Fact]) -> PendingWork {
     }
 }
 
-/// The facts of a kind, in log order.
-fn of_kind<T: DeserializeOwned>(rows: &[Fact], kind: &str) -> Vec<T> {
+/// The pending work of a kind, in log order.
+fn of_kind<T: DeserializeOwned>(rows: &[PendingEntry], kind: &str) -> Vec<T> {
     let rows = rows.iter().filter(|row| row.kind == kind);
-    let mut facts: Vec<LoggedFact<T>> =
+    let mut pending: Vec<LoggedEntry<T>> =
         rows.filter_map(|row| serde_json::from_str(&row.value).ok()).collect();
-    facts.sort_by_key(|logged| logged.at);
-    facts.into_iter().map(|logged| logged.fact).collect()
+    pending.sort_by_key(|logged| logged.at);
+    pending.into_iter().map(|logged| logged.entry).collect()
 }
 
 /// Decodes the row of a deferred call: acknowledged, with its final result outstanding.
-pub(crate) fn deferred(row: &Fact) -> Option<PendingCall> {
-    serde_json::from_str::<LoggedFact<PendingCall>>(&row.value).ok().map(|logged| logged.fact)
+pub(crate) fn deferred(row: &PendingEntry) -> Option<PendingCall> {
+    serde_json::from_str::<LoggedEntry<PendingCall>>(&row.value).ok().map(|logged| logged.entry)
 }
 
 pub(crate) const fn call_kind() -> &'static str {
@@ -86,7 +87,7 @@ fn completed_call(change: &PendingChange) -> Option<String> {
 
 /// The change that records the beginning of a call.
 pub(crate) fn call_begins(id: &str) -> RowChange {
-    RowChange::Set(Fact {
+    RowChange::Set(PendingEntry {
         kind: BEGUN.to_owned(),
         id: id.to_owned(),
         value: "true".to_owned(),
@@ -101,13 +102,13 @@ fn to_row(
 ) -> Result<RowChange, serde_json::Error> {
     let run = run.filter(|_| matches!(change, PendingChange::Asked(_))).map(str::to_owned);
     match change {
-        PendingChange::Active(name) => set(AGENT, String::new(), &LoggedFact { at, run, fact: name }, true),
-        PendingChange::Opened(call) => set(CALL, call.id(), &LoggedFact { at, run, fact: call }, true),
+        PendingChange::Active(name) => set(AGENT, String::new(), &LoggedEntry { at, run, entry: name }, true),
+        PendingChange::Opened(call) => set(CALL, call.id(), &LoggedEntry { at, run, entry: call }, true),
         PendingChange::Closed { id } => Ok(RowChange::Clear { kind: CALL.to_owned(), id: id.clone() }),
         // Stored until its result arrives; not carried in snapshots.
-        PendingChange::Deferred(call) => set(CALL, call.id(), &LoggedFact { at, run, fact: call }, false),
+        PendingChange::Deferred(call) => set(CALL, call.id(), &LoggedEntry { at, run, entry: call }, false),
         PendingChange::Asked(question) => {
-            set(QUESTION, question.id.clone(), &LoggedFact { at, run, fact: question }, true)
+            set(QUESTION, question.id.clone(), &LoggedEntry { at, run, entry: question }, true)
         }
         PendingChange::Settled { id } => Ok(RowChange::Clear { kind: QUESTION.to_owned(), id: id.clone() }),
     }
@@ -116,9 +117,9 @@ fn to_row(
 fn set<T: Serialize>(
     kind: &str,
     id: String,
-    fact: &LoggedFact<T>,
+    entry: &LoggedEntry<T>,
     carried: bool,
 ) -> Result<RowChange, serde_json::Error> {
-    let value = serde_json::to_string(fact)?;
-    Ok(RowChange::Set(Fact { kind: kind.to_owned(), id, value, carried }))
+    let value = serde_json::to_string(entry)?;
+    Ok(RowChange::Set(PendingEntry { kind: kind.to_owned(), id, value, carried }))
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     case::Scenario,
-    model::{Cue, Model, done},
+    model::{Model, SharedState, done},
     report::Line,
 };
 use adk::agent::LlmAgent;
@@ -13,24 +13,24 @@ use session::Store;
 use std::{sync::Arc, time::Duration};
 use tools::{Effect, Safety, Spec, ToolReply, ToolRequest, ToolsError};
 
-struct Instrument {
+struct ReportingTool {
     spec: Spec,
-    cue: Arc<Cue>,
+    shared: Arc<SharedState>,
 }
 
-impl tools::Tool for Instrument {
+impl tools::Tool for ReportingTool {
     fn spec(&self) -> &Spec {
         &self.spec
     }
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
-            self.cue.out.tell(Line::ToolRan { tool: self.spec.name.clone(), call: request.id });
-            if self.cue.dies
-                && self.cue.scenario == Scenario::ParallelTools
+            self.shared.out.report(Line::ToolRan { tool: self.spec.name.clone(), call: request.id });
+            if self.shared.aborts
+                && self.shared.scenario == Scenario::ParallelTools
                 && self.spec.effect == Effect::Once
             {
-                self.cue.die().await;
+                self.shared.abort().await;
             }
             if self.spec.long_running {
                 return Ok(ToolReply::Pending(Some(json!({"status": "started"}))));
@@ -40,7 +40,7 @@ impl tools::Tool for Instrument {
     }
 }
 
-fn tools(cue: &Arc<Cue>) -> Vec<Arc<dyn adk::tool::Tool>> {
+fn tools(shared: &Arc<SharedState>) -> Vec<Arc<dyn adk::tool::Tool>> {
     let parameters = || json!({"type": "object", "properties": {}});
     let acting = |name, effect| Spec::new(name, "Acts.", parameters(), Safety::default(), effect);
     let specs = [
@@ -51,20 +51,20 @@ fn tools(cue: &Arc<Cue>) -> Vec<Arc<dyn adk::tool::Tool>> {
         Spec { long_running: true, ..acting("job", Effect::Idempotent) },
     ];
     let adapted = |spec| -> Arc<dyn adk::tool::Tool> {
-        Arc::new(ToolAdapter::new(Arc::new(Instrument { spec, cue: Arc::clone(cue) })))
+        Arc::new(ToolAdapter::new(Arc::new(ReportingTool { spec, shared: Arc::clone(shared) })))
     };
     specs.into_iter().map(adapted).collect()
 }
 
-fn llm(name: &'static str, cue: &Arc<Cue>) -> LlmAgent {
-    let model = Arc::new(Model { agent: name, cue: Arc::clone(cue) });
-    let tools = if name == "root" { tools(cue) } else { Vec::new() };
+fn llm(name: &'static str, shared: &Arc<SharedState>) -> LlmAgent {
+    let model = Arc::new(Model { agent: name, shared: Arc::clone(shared) });
+    let tools = if name == "root" { tools(shared) } else { Vec::new() };
     LlmAgent { tools, ..LlmAgent::new(name, Arc::new(ModelAdapter::new(model, "m1", Budget::default()))) }
 }
 
 /// `root` with the sub-agent `helper`.
-pub(crate) fn agent(store: &Arc<dyn Store>, turns: &Turns, cue: &Arc<Cue>) -> Agent {
-    let root = LlmAgent { sub_agents: vec![llm("helper", cue)], ..llm("root", cue) };
+pub(crate) fn agent(store: &Arc<dyn Store>, turns: &Turns, shared: &Arc<SharedState>) -> Agent {
+    let root = LlmAgent { sub_agents: vec![llm("helper", shared)], ..llm("root", shared) };
     // Virtual time may pass while a thread writes.
     let bounds = Bounds { tool_time: Some(Duration::from_hours(24 * 30)), ..Bounds::default() };
     let agent = Agent::new(Arc::clone(store), root, Budget::default()).unwrap();

@@ -1,8 +1,8 @@
-//! The table of idempotency keys.
+//! The table `request_keys`: idempotency keys with the fingerprint and the run of their request.
 
 use super::{fault::JobResult, runs};
 use crate::{
-    NewRun, RequestKey, RunRecord, SessionKey,
+    IdempotencyKey, NewRun, RunRecord, SessionKey,
     run::{AcceptedAs, KnownRequest},
 };
 use rusqlite::{Connection, OptionalExtension};
@@ -20,7 +20,7 @@ pub(super) fn check(
     run: &NewRun,
     acceptance: AcceptedAs,
 ) -> JobResult<()> {
-    let Some(request) = &run.request_key else { return Ok(()) };
+    let Some(request) = &run.idempotency_key else { return Ok(()) };
     let known = known_request(conn, key, request)?;
     Ok(known.map_or(Ok(()), |known| known.admit(key, run, acceptance))?)
 }
@@ -29,7 +29,7 @@ pub(super) fn check(
 pub(super) fn run_of_request(
     conn: &Connection,
     key: &SessionKey,
-    request: &RequestKey,
+    request: &IdempotencyKey,
 ) -> JobResult<Option<RunRecord>> {
     let Some(known) = known_request(conn, key, request)? else { return Ok(None) };
     known.check(key, request)?;
@@ -39,7 +39,7 @@ pub(super) fn run_of_request(
 fn known_request(
     conn: &Connection,
     key: &SessionKey,
-    request: &RequestKey,
+    request: &IdempotencyKey,
 ) -> rusqlite::Result<Option<KnownRequest>> {
     conn.prepare_cached(KNOWN_REQUEST)?
         .query_row((&key.user_id, &request.key), |row| {
@@ -57,7 +57,7 @@ pub(super) fn insert(
     conn: &Connection,
     key: &SessionKey,
     (session_key, number): (i64, u64),
-    request: &RequestKey,
+    request: &IdempotencyKey,
 ) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "INSERT INTO request_keys (user_id, key, session_key, run, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5)
