@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `toml` | the configuration loader of the binary accepts it |
 //! | `sh` | `sh -n` parses it; commands and options of `lango` and `cargo xtask` exist |
-//! | `rust,from=PATH` | its lines are lines of that file, in this order; `…` marks an omission |
+//! | `rust,from=PATH` | its lines are consecutive lines of that file; `…` marks an omission |
 //! | `toml,ignore WHY`, `sh,ignore WHY`, `rust,ignore WHY` | none, for the reason given |
 //! | `text`, `json`, `yaml`, `http`, `sql` | none |
 
@@ -72,14 +72,21 @@ pub(super) fn check<'a>(page: &Page, read: impl Fn(&str) -> Option<&'a str>) -> 
     problems
 }
 
-/// The first line of a quote that is not in the file after the previous quoted line.
+/// The first line of a quote that does not follow the previous quoted line in the file. Blank lines are ignored.
 fn missing_line(quote: &str, file: &str) -> Option<String> {
-    let mut lines = file.lines().map(str::trim);
-    let quoted = quote.lines().map(str::trim).filter(|line| !matches!(*line, "" | "…" | "// …"));
-    for line in quoted {
-        if !lines.any(|there| there == line) {
-            return Some(line.to_owned());
+    let lines: Vec<&str> = file.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let quoted: Vec<&str> = quote.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut rest = &lines[..];
+    for part in quoted.split(|line| matches!(*line, "…" | "// …")) {
+        let common =
+            |at: &usize| rest[*at..].iter().zip(part).take_while(|(there, line)| there == line).count();
+        // The longest match: its end is the line that a reader has to correct.
+        let best = (0..rest.len()).rev().max_by_key(common)?;
+        let length = common(&best);
+        if let Some(line) = part.get(length) {
+            return Some((*line).to_owned());
         }
+        rest = &rest[best + length..];
     }
     None
 }
@@ -114,9 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn quote_has_lines_of_its_file_in_order() {
+    fn quote_has_consecutive_lines_of_its_file() {
         let file = "pub trait A {\n    fn b(&self);\n\n    fn c(&self);\n}\n";
         assert_eq!(missing_line("pub trait A {\n…\nfn c(&self);\n}", file), None);
+        assert_eq!(missing_line("fn b(&self);\nfn c(&self);", file), None, "blank lines are ignored");
+        assert_eq!(missing_line("pub trait A {\nfn c(&self);\n}", file), Some("fn c(&self);".to_owned()));
+        assert_eq!(missing_line("pub trait A {\n…\n}\n", file), None);
         assert_eq!(missing_line("fn c(&self);\nfn b(&self);", file), Some("fn b(&self);".to_owned()));
         assert_eq!(
             missing_line("pub trait A {\n    fn renamed(&self);", file),

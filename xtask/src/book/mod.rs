@@ -1,6 +1,6 @@
 //! The documentation in `docs/`: generated parts, checks, and the build with mdBook.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | [`page`] | a parsed Markdown file |
 //! | `links`, `searches` | links, the table of contents, paths and searches in inline code |

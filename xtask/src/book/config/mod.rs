@@ -1,6 +1,6 @@
 //! The configuration reference, generated from the serde types of `lango.toml`.
 //!
-//! | read | for |
+//! | module | contents |
 //! |---|---|
 //! | `types` | keys, kinds of values and doc comments, from the source |
 //! | `known` | the table of known providers, from the source |
