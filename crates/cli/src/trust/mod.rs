@@ -122,7 +122,7 @@ impl FolderStatus {
     /// Fails if the folder has settings that are not trusted.
     pub(crate) fn require_trust(&self) -> anyhow::Result<()> {
         match self.untrusted() {
-            Some(folder) => Err(anyhow::anyhow!("{}, or pass --trust for this start only", folder.error())),
+            Some(folder) => Err(anyhow::anyhow!(folder.explain("pass --trust for this start only, or "))),
             None => Ok(()),
         }
     }
@@ -141,30 +141,28 @@ pub(crate) struct UntrustedFolder {
 impl UntrustedFolder {
     /// One line that says what happens instead.
     pub(crate) fn note(&self) -> String {
-        format!("the settings of this folder are not used: {}", self.error())
+        format!("the settings of this folder are not used: {self}")
     }
 
-    pub(crate) fn error(&self) -> String {
+    /// The reason and the command that grants trust, with an alternative before the command.
+    fn explain(&self, alternative: &str) -> String {
         if let Some(problem) = &self.problem {
             return problem.clone();
         }
         let folder = visible(&self.folder.display().to_string());
-        let why = if self.is_known {
-            "does more than when it was trusted; review and trust it again with:"
+        let (why, again) = if self.is_known {
+            ("does more than when it was trusted", " again")
         } else {
-            "is not trusted; review and trust it with:"
+            ("is not trusted", "")
         };
-        format!("{folder} {why} {}", self.command())
-    }
-
-    fn command(&self) -> String {
-        format!("lango trust add {}", shell_word(&visible(&self.folder.display().to_string())))
+        let path = shell_word(&folder);
+        format!("{folder} {why}; {alternative}review and trust it{again} with: lango trust add {path}")
     }
 }
 
 impl fmt::Display for UntrustedFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.error())
+        f.write_str(&self.explain(""))
     }
 }
 

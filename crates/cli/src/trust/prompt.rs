@@ -50,12 +50,13 @@ fn question(
     }
     let (list, is_complete) = folded(new, &request.folder, rows.saturating_sub(FRAME_ROWS).max(4), columns);
     write_lines(out, &list)?;
-    writeln!(out, "Instructions, and the content of programs and scripts, are not part of the list.")?;
+    writeln!(out, "Instructions, and the content of programs and scripts, are not in this list.")?;
     let mut choices = if is_complete { "[y/N]" } else { "[y/N, l = whole list]" };
     loop {
         // Keys that were typed before the question was visible do not answer it.
         tcflush(io::stdin(), QueueSelector::IFlush)?;
-        write!(out, "Trust this folder? {choices} › ")?;
+        // One write: standard error is not buffered, and an answer must not appear in the middle of the question.
+        out.write_all(format!("Trust this folder? {choices} › ").as_bytes())?;
         out.flush()?;
         let answer = read_line()?;
         match answer.trim() {
