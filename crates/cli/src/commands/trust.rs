@@ -57,6 +57,9 @@ fn add(store: &TrustStore, path: &Path, env: &Env) -> anyhow::Result<()> {
     for line in lines(&request.permissions, &request.folder) {
         writeln!(out, "{line}")?;
     }
+    if let Some(note) = request.own_settings_note() {
+        writeln!(out, "{note}")?;
+    }
     out.flush()?;
     store.set(&request.folder, &request.permissions)?;
     screen::note("trusted; lango asks again if its settings do more than this");

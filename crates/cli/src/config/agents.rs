@@ -13,6 +13,8 @@ use std::{
 
 /// The maximum nesting of agents. A deeper tree is a cycle of files.
 const MAX_DEPTH: usize = 16;
+/// The maximum number of agents of an app. Files that name each other several times would otherwise be read without end.
+const MAX_AGENTS: usize = 1_000;
 
 /// An agent as configured, with its sub-agents.
 #[derive(Clone, Debug)]
@@ -120,7 +122,7 @@ impl AgentsDir {
             };
         };
         let Some(name) = select_app(dir, wanted)? else { return Ok(None) };
-        let config = read(&dir.join(&name).join("root_agent.yaml"), 0)?;
+        let config = read_tree(&dir.join(&name).join("root_agent.yaml"))?;
         if let Some(guard) = &self.guard {
             guard.check(&name, &config).map_err(ConfigError::Untrusted)?;
         }
@@ -133,7 +135,7 @@ pub(super) fn parse_all(dir: &Path) -> (Vec<(String, AgentConfig)>, bool) {
     let apps = apps(dir);
     let has_apps = !apps.is_empty();
     let parsed = apps.into_iter().filter_map(|app| {
-        let config = read(&dir.join(&app).join("root_agent.yaml"), 0).ok()?;
+        let config = read_tree(&dir.join(&app).join("root_agent.yaml")).ok()?;
         Some((app, config))
     });
     (parsed.collect(), has_apps)
@@ -193,7 +195,7 @@ pub(crate) fn parse_agent(yaml: &str) -> AgentConfig {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("root_agent.yaml");
     std::fs::write(&path, yaml).unwrap();
-    read(&path, 0).unwrap()
+    read_tree(&path).unwrap()
 }
 
 fn parse(path: &Path) -> Result<RawAgent, ConfigError> {
@@ -213,27 +215,41 @@ fn parse(path: &Path) -> Result<RawAgent, ConfigError> {
     }
 }
 
-fn sub_agents(of: &Path, raw: &[RawSubAgent], depth: usize) -> Result<Vec<AgentConfig>, ConfigError> {
+fn sub_agents(
+    of: &Path,
+    raw: &[RawSubAgent],
+    (depth, left): (usize, &mut usize),
+) -> Result<Vec<AgentConfig>, ConfigError> {
     let invalid = |message: &str| ConfigError::Value { path: of.to_path_buf(), message: message.to_owned() };
     if depth > MAX_DEPTH {
         return Err(invalid("its sub_agents form a cycle"));
     }
-    let read_one = |sub: &RawSubAgent| {
+    let mut read_one = |sub: &RawSubAgent| {
         let relative =
             sub.config_path.as_ref().ok_or_else(|| invalid("a sub-agent needs a `config_path`"))?;
         let path = of.parent().unwrap_or(Path::new("")).join(relative);
         if !path.exists() {
             return Err(ConfigError::Missing { path, named_by: of.display().to_string() });
         }
-        read(&path, depth)
+        read(&path, (depth, &mut *left))
     };
-    raw.iter().map(read_one).collect()
+    raw.iter().map(&mut read_one).collect()
 }
 
-fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
+/// Reads an agent with its sub-agents.
+fn read_tree(path: &Path) -> Result<AgentConfig, ConfigError> {
+    let mut left = MAX_AGENTS;
+    read(path, (0, &mut left))
+}
+
+fn read(path: &Path, (depth, left): (usize, &mut usize)) -> Result<AgentConfig, ConfigError> {
+    *left = left.checked_sub(1).ok_or_else(|| ConfigError::Value {
+        path: path.to_path_buf(),
+        message: format!("the app has more than {MAX_AGENTS} agents"),
+    })?;
     let raw = parse(path)?;
     refuse_reserved_key(&raw, path)?;
-    let sub_agents = sub_agents(path, &raw.sub_agents, depth + 1)?;
+    let sub_agents = sub_agents(path, &raw.sub_agents, (depth + 1, left))?;
     let mut generate = raw.generate_content_config.unwrap_or_default();
     generate.response_schema = raw.output_schema.or(generate.response_schema);
     Ok(AgentConfig {

@@ -42,7 +42,7 @@ const fn raised_or_zero(default: f64) -> KeyRule {
 /// The rules by key, the first that matches counts. `*` stands for one name. `docs/src/configuration.md` is the list of all keys;
 /// a test requires a rule for each.
 #[rustfmt::skip]
-const RULES: &[(&str, KeyRule)] = &[
+const KEY_RULES: &[(&str, KeyRule)] = &[
     ("model", ModelNames),
     ("fallback", ModelNames),
     ("discover", Harmless("it reaches the loopback interface only")),
@@ -159,7 +159,7 @@ pub(super) fn rule(key: &[&str]) -> Option<KeyRule> {
         let all = key.iter().all(|name| parts.next().is_some_and(|part| part == "*" || part == camel(name)));
         all && parts.next().is_none()
     };
-    RULES.iter().find(|(pattern, _)| matches(pattern)).map(|(_, rule)| *rule)
+    KEY_RULES.iter().find(|(pattern, _)| matches(pattern)).map(|(_, rule)| *rule)
 }
 
 /// A key in camelCase, as in the rules. The file may have either spelling.
@@ -206,7 +206,7 @@ mod tests {
         let below = |key: &[&str]| rule(&[key, &["any"]].concat()).is_some();
         let missing: Vec<&String> =
             keys.iter().filter(|key| rule(&names(key)).is_none() && !below(&names(key))).collect();
-        assert!(missing.is_empty(), "these keys need a rule in RULES: {missing:?}");
+        assert!(missing.is_empty(), "these keys need a rule in KEY_RULES: {missing:?}");
     }
 
     #[test]

@@ -56,9 +56,6 @@ fn line(permission: &Permission, all: &Permissions, folder: &Path) -> Option<(He
         Permission::ChangedByOthers { who } => {
             (Heading::Folder, format!("{} can change files that are not in this list", visible(who)))
         }
-        Permission::ReplacesOwnSettings { file } => {
-            (Heading::Folder, format!("your own settings in {} do not apply", visible(file)))
-        }
         Permission::Program { setting, argv, dir } => {
             (Heading::Programs, program(setting, argv, dir, folder))
         }
@@ -205,7 +202,7 @@ pub(super) fn folded(
     columns: usize,
 ) -> (Vec<String>, bool) {
     let all = lines(permissions, folder);
-    let fits = |line: &String| line.chars().count() <= columns;
+    let fits = |line: &String| width(line) <= columns;
     if all.len() <= rows && all.iter().all(fits) {
         return (all, true);
     }
@@ -236,11 +233,35 @@ pub(super) fn folded(
 }
 
 fn shortened(line: &str, columns: usize) -> String {
-    if line.chars().count() <= columns {
+    if width(line) <= columns {
         return line.to_owned();
     }
-    let head: String = line.chars().take(columns.saturating_sub(1)).collect();
+    let mut left = columns.saturating_sub(2);
+    let fits = |c: &char| {
+        let fits = char_width(*c) <= left;
+        left = left.saturating_sub(char_width(*c));
+        fits
+    };
+    let head: String = line.chars().take_while(fits).collect();
     format!("{head}…")
+}
+
+/// The end of a text, which a path is recognised by.
+pub(super) fn tail(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let reversed: String = text.chars().rev().collect();
+    shortened(&reversed, columns).chars().rev().collect()
+}
+
+fn width(line: &str) -> usize {
+    line.chars().map(char_width).sum()
+}
+
+/// At least the columns of a character: many outside ASCII are two columns wide.
+fn char_width(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
 }
 
 #[cfg(test)]
@@ -278,7 +299,9 @@ mod tests {
         assert_eq!(lines[0], "  starts programs:");
         assert!(lines[1].starts_with("    evil yyy") && lines[1].ends_with('…'), "{lines:?}");
         assert_eq!(lines[2], "  other settings (7 of 500 shown):");
-        assert!(lines.iter().all(|line| line.chars().count() <= 40));
+        assert!(lines.iter().all(|line| width(line) <= 40));
+        assert_eq!(shortened(&"\u{754c}".repeat(9), 10), format!("{}…", "\u{754c}".repeat(4)));
+        assert_eq!(tail("/a/very/long/path", 8), "…g/path");
         assert_eq!(
             folded(&settings(3), Path::new("/f"), 10, 40),
             (super::lines(&settings(3), Path::new("/f")), true)

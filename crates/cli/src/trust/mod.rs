@@ -53,6 +53,9 @@ pub(crate) struct FolderFiles<'a> {
 pub(crate) struct TrustRequest {
     pub(crate) folder: PathBuf,
     pub(crate) permissions: Permissions,
+    /// The person's own configuration file, which the folder's file replaces. Not a permission: it is not the folder that changes
+    /// when a person creates that file.
+    own_file: Option<PathBuf>,
 }
 
 impl TrustRequest {
@@ -61,13 +64,18 @@ impl TrustRequest {
         let mut permissions = Permissions::new();
         if let Some(file) = files.file {
             permissions.extend(derive::of_file(file, paths));
-            let own = files.own_file.as_ref().map(|file| file.display().to_string());
-            permissions.extend(own.map(|file| Permission::ReplacesOwnSettings { file }));
         }
         permissions.extend(files.project.map(|file| derive::of_project(file, paths)).into_iter().flatten());
         permissions.extend(files.agents.iter().flat_map(|(app, config)| derive::of_agent(app, config)));
         permissions.extend(writers(files.folder));
-        Self { folder: files.folder.to_owned(), permissions }
+        let own_file = files.own_file.clone().filter(|_| files.file.is_some());
+        Self { folder: files.folder.to_owned(), permissions, own_file }
+    }
+
+    /// Says that the person's own settings do not apply in the folder.
+    pub(crate) fn own_settings_note(&self) -> Option<String> {
+        let file = visible(&self.own_file.as_ref()?.display().to_string());
+        Some(format!("Your own settings in {file} do not apply there."))
     }
 }
 

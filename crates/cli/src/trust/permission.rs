@@ -12,8 +12,6 @@ use std::collections::BTreeSet;
 pub(crate) enum Permission {
     /// A user who is not this one, and not root, can change files that are not part of the list.
     ChangedByOthers { who: String },
-    /// The person's own configuration file is not read.
-    ReplacesOwnSettings { file: String },
     /// A program is started, by an MCP server or a command tool.
     Program { setting: String, argv: Vec<String>, dir: String },
     /// An environment variable of such a program.

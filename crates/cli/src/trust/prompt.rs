@@ -1,6 +1,6 @@
 //! The question whether a folder is trusted, on the terminal. Anything but `y` and Enter means no.
 
-use super::list::{folded, lines, visible};
+use super::list::{folded, lines, tail, visible};
 use super::{TrustRequest, permission::Permissions};
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -11,8 +11,8 @@ use std::{
     os::fd::AsFd,
 };
 
-/// The lines around the list: introduction, limits, and the question.
-const FRAME_ROWS: usize = 5;
+/// The lines around the list: the introduction and the note about own settings with at most two lines each, and the question.
+const FRAME_ROWS: usize = 7;
 /// A terminal that does not tell its size.
 const DEFAULT_SIZE: (usize, usize) = (24, 80);
 /// The longest answer that is read; a longer line is a paste.
@@ -42,7 +42,9 @@ fn question(
     (rows, columns): (usize, usize),
     (request, new, is_known): (&TrustRequest, &Permissions, bool),
 ) -> io::Result<bool> {
-    let folder = visible(&request.folder.display().to_string());
+    // Room for the sentence around it, so that a long path does not push the list off the screen.
+    let folder =
+        tail(&visible(&request.folder.display().to_string()), (2 * columns).saturating_sub(60).max(20));
     if is_known {
         writeln!(out, "The settings of {folder} do more than when you trusted them. New:")?;
     } else {
@@ -50,6 +52,9 @@ fn question(
     }
     let (list, is_complete) = folded(new, &request.folder, rows.saturating_sub(FRAME_ROWS).max(4), columns);
     write_lines(out, &list)?;
+    if let Some(note) = request.own_settings_note() {
+        writeln!(out, "{}", tail(&note, 2 * columns))?;
+    }
     writeln!(out, "Instructions, and the content of programs and scripts, are not in this list.")?;
     let mut choices = if is_complete { "[y/N]" } else { "[y/N, l = whole list]" };
     loop {

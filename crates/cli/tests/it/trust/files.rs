@@ -135,3 +135,17 @@ fn folder_that_others_can_change_is_listed() {
         assert!(added.out.contains("the user with the id 65534 can change files"), "{added:?}");
     }
 }
+
+#[test]
+fn agents_that_name_each_other_again_and_again_are_not_read_without_end() {
+    let env = TestEnv::new();
+    let two = |level: usize| format!("{{config_path: {level}.yaml}}, {{config_path: {level}.yaml}}");
+    let tree = |name: &str, level: usize| format!("name: {name}\nsub_agents: [{}]\n", two(level));
+    env.file("agents/guide/root_agent.yaml", tree("guide", 1));
+    for level in 1..14 {
+        env.file(&format!("agents/guide/{level}.yaml"), tree(&format!("a{level}"), level + 1));
+    }
+    env.file("agents/guide/14.yaml", "name: leaf\n");
+    let output = env.lango(&["run", "hi"]).failure();
+    assert!(output.err.contains("the app has more than 1000 agents"), "{output:?}");
+}

@@ -115,7 +115,7 @@ fn own_settings_apply_in_an_untrusted_folder() {
     let tools = lango(&env, &["tools"]).success();
     assert!(tools.out.contains("mine ") && !is_pwned(&env), "{tools:?}");
     let added = lango(&env, &["trust", "add"]).success();
-    assert!(added.out.contains("/data/lango.toml do not apply"), "{added:?}");
+    assert!(added.out.contains("/data/lango.toml do not apply there."), "{added:?}");
 }
 
 #[test]
