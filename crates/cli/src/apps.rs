@@ -2,7 +2,7 @@
 //! not replace the one that is served.
 
 use crate::{
-    config::{self, BUILT_IN_APP, ConfigError, ModelName, Settings},
+    config::{BUILT_IN_APP, ConfigError, ModelName, Settings},
     screen,
     wiring::{self, AgentFault, Plan},
 };
@@ -155,7 +155,7 @@ impl Apps {
 impl server::AppRegistry for Apps {
     /// The built-in app is always available by name, but is listed only if there is no other.
     fn names(&self) -> Vec<String> {
-        let names = config::apps(&self.settings.agents_dir);
+        let names = self.settings.agents_dir.apps();
         if names.is_empty() { vec![BUILT_IN_APP.to_owned()] } else { names }
     }
 
@@ -219,6 +219,7 @@ fn fault_kind(error: &anyhow::Error) -> AppFaultKind {
     }
     match error.downcast_ref() {
         Some(ConfigError::Read { .. } | ConfigError::Missing { .. }) => AppFaultKind::Unreadable,
+        Some(ConfigError::Untrusted(_)) => AppFaultKind::Untrusted,
         Some(_) => AppFaultKind::Invalid,
         None => AppFaultKind::Other,
     }

@@ -28,8 +28,14 @@ pub(crate) struct CliArgs {
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct LocationArgs {
     /// The configuration file [default: lango.toml here, else in the data directory]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", display_order = 900)]
     pub(crate) config: Option<PathBuf>,
+    /// The directory of agents [default: agents/ beside the configuration file]
+    #[arg(long, global = true, value_name = "DIR", display_order = 901)]
+    pub(crate) agents_dir: Option<PathBuf>,
+    /// Use the settings found in this folder, for this start only
+    #[arg(long, global = true, display_order = 902)]
+    pub(crate) trust: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -52,6 +58,35 @@ pub(crate) enum CliCommand {
     Tools(ToolsArgs),
     /// List and revoke stored approval rules
     Rules(RulesArgs),
+    /// List, add and revoke trusted folders, whose settings are used
+    Trust(TrustArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrustArgs {
+    #[command(subcommand)]
+    pub(crate) command: TrustCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrustCommand {
+    /// List the trusted folders
+    List {
+        /// Print each folder as one line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what the settings of a folder do, and trust it with that
+    Add {
+        /// The folder
+        #[arg(default_value = ".")]
+        path: PathBuf,
+    },
+    /// Revoke the trust in a folder
+    Revoke {
+        /// The folder, as in the list
+        path: PathBuf,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -62,9 +97,6 @@ pub(crate) struct ToolsArgs {
     /// Print each tool as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Approve the MCP servers in this directory's .mcp.json until the file changes
-    #[arg(long)]
-    pub(crate) approve: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod remote;
 mod screen;
+mod trust;
 mod wiring;
 
 use args::{CliArgs, CliCommand};
@@ -38,7 +39,15 @@ fn catch_file_size_limit() {
 }
 
 fn start(args: CliArgs) -> anyhow::Result<()> {
-    let settings = config::load(&args.location, &config::Env::capture());
+    let env = config::Env::capture();
+    // It works also where the settings of the folder are invalid.
+    if let CliCommand::Trust(trust) = &args.command {
+        return commands::trust::trust(&env, &trust.command);
+    }
+    let settings = config::load(&args.location, &env, args.command.trust_prompt());
+    if let Ok(settings) = &settings {
+        args.command.report_untrusted(settings);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = runtime.block_on(async {
         catch_file_size_limit();
@@ -51,6 +60,7 @@ fn start(args: CliArgs) -> anyhow::Result<()> {
             CliCommand::Tools(tools) => commands::tools::tools(&settings?, &tools).await,
             CliCommand::Rules(rules) => commands::rules::rules(&settings?, rules.command),
             CliCommand::Models(models) => commands::models::models(&settings?, &models).await,
+            CliCommand::Trust(trust) => commands::trust::trust(&env, &trust.command),
             CliCommand::Doctor(doctor) => commands::doctor::doctor(settings, &doctor).await,
         }
     });

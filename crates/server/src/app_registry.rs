@@ -23,6 +23,8 @@ pub enum AppFaultKind {
     Model,
     /// A tool does not exist, or the tools cannot be used.
     Tools,
+    /// The app does more than its folder was trusted with.
+    Untrusted,
     Other,
 }
 
@@ -33,6 +35,7 @@ impl AppFaultKind {
             Self::Invalid => "invalid",
             Self::Model => "model",
             Self::Tools => "tools",
+            Self::Untrusted => "untrusted",
             Self::Other => "other",
         }
     }

@@ -131,7 +131,7 @@ impl Machine {
 
     pub(crate) fn command(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(&self.binary);
-        command.args(args).current_dir(self.here()).stdin(Stdio::null()).env_clear();
+        command.arg("--trust").args(args).current_dir(self.here()).stdin(Stdio::null()).env_clear();
         command.envs([
             ("PATH", std::env::var_os("PATH").unwrap_or_default()),
             ("LANGO_HOME", self.data().into()),

@@ -3,7 +3,7 @@
 use super::survey::{Report, survey};
 use crate::{
     args::DoctorArgs,
-    config::{self, BUILT_IN_APP, ConfigError, Key, ProviderConfig, Settings, loopback_port},
+    config::{BUILT_IN_APP, ConfigError, Key, ProviderConfig, Settings, loopback_port},
     screen::{Style, format_error, json, one_line},
     wiring::{self, PlanOptions, Toolbox},
 };
@@ -80,7 +80,9 @@ fn line(finding: &Finding, style: Style) -> String {
 }
 
 async fn examine(settings: &Settings) -> Vec<Finding> {
-    let mut findings = vec![configuration(settings), database(settings).await];
+    let mut findings = vec![configuration(settings)];
+    findings.extend(folder(settings));
+    findings.push(database(settings).await);
     findings.extend(agents(settings).await);
     findings.push(tools(settings));
     findings.push(roots(settings));
@@ -98,6 +100,12 @@ fn configuration(settings: &Settings) -> Finding {
     Finding::new("configuration", Health::Ok, message)
 }
 
+/// The folder, if its settings are not used.
+fn folder(settings: &Settings) -> Option<Finding> {
+    let untrusted = settings.folder.untrusted()?;
+    Some(Finding::new("folder", Health::Warn, untrusted.note()))
+}
+
 async fn database(settings: &Settings) -> Finding {
     let path = settings.database.display();
     let found = async {
@@ -112,7 +120,7 @@ async fn database(settings: &Settings) -> Finding {
 
 /// Each agent with its models and tools.
 async fn agents(settings: &Settings) -> Vec<Finding> {
-    let mut apps = config::apps(&settings.agents_dir);
+    let mut apps = settings.agents_dir.apps();
     if apps.is_empty() {
         apps.push(BUILT_IN_APP.to_owned());
     }

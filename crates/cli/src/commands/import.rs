@@ -2,7 +2,7 @@
 
 use crate::{
     args::{ImportArgs, ImportSource},
-    config::{self, BUILT_IN_APP, Settings},
+    config::{BUILT_IN_APP, Settings},
     screen::{one_line, printable},
     wiring,
 };
@@ -76,7 +76,7 @@ fn refuse_own_file(file: &Path, database: &Path) -> anyhow::Result<()> {
 
 /// The app that `lango chat` would open, so that it finds the sessions.
 fn app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<String> {
-    let found = config::load_app(&settings.agents_dir, wanted.or(settings.app.as_deref()))?;
+    let found = settings.agents_dir.load_app(wanted.or(settings.app.as_deref()))?;
     Ok(found.map_or_else(|| BUILT_IN_APP.to_owned(), |(name, _)| name))
 }
 

@@ -16,3 +16,4 @@ pub(crate) mod sessions;
 mod survey;
 pub(crate) mod token;
 pub(crate) mod tools;
+pub(crate) mod trust;

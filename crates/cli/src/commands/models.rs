@@ -87,7 +87,7 @@ mod tests {
     fn model_list_is_truncated_without_all() {
         let location = crate::args::LocationArgs::default();
         let env = Env::of(&[("LANGO_HOME", "nowhere")]);
-        let settings = config::load(&location, &env).unwrap();
+        let settings = config::load(&location, &env, crate::trust::TrustPrompt::Never).unwrap();
         let model = |number: u32| ModelInfo { id: format!("m{number}"), context: None };
         let report = Report {
             provider: settings.providers.get("vllm").unwrap(),

@@ -24,6 +24,7 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Result<()> {
     listen::check(&args)?;
+    settings.folder.require_trust()?;
     let mut signals = Signals::listen()?;
     let store = tokio::select! {
         opened = wiring::open_served_store(settings) => opened?,

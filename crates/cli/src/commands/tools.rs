@@ -1,12 +1,11 @@
-//! `lango tools`: lists the tools of an agent with their origin and approval, and approves `.mcp.json`.
+//! `lango tools`: lists the tools of an agent with their origin and approval.
 
 use crate::{
     args::ToolsArgs,
     config::Settings,
-    screen::{json, one_line, printable},
+    screen::{json, one_line},
     wiring::{self, Toolbox},
 };
-use anyhow::bail;
 use serde_json::{Map, Value, json};
 use std::{
     io::{self, Write},
@@ -34,9 +33,6 @@ struct ListedTools {
 }
 
 pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Result<()> {
-    if args.approve {
-        return approve(settings);
-    }
     let toolbox = Toolbox::quiet(settings)?;
     let wanted = wiring::tools_wanted(settings, args.app.as_deref())?;
     let policy = policy(settings, args.app.as_deref())?;
@@ -143,18 +139,4 @@ fn effect(class: Effect) -> &'static str {
         Effect::Idempotent => "idempotent",
         Effect::Once => "once",
     }
-}
-
-fn approve(settings: &Settings) -> anyhow::Result<()> {
-    let Some(project) = &settings.mcp.project else {
-        bail!("there is no .mcp.json here, or lango.toml says mcpJson = \"deny\"");
-    };
-    wiring::mcp::pins(settings).approve(&project.file, &project.hash)?;
-    let names: Vec<&str> = project.servers.iter().map(|server| server.name.as_str()).collect();
-    writeln!(
-        io::stderr(),
-        "approved: {}; if .mcp.json changes, it needs approval again",
-        printable(&names.join(", "))
-    )?;
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Agents from `agents/<app>/root_agent.yaml`: ADK's own Agent Config, as far as it needs no Python.
 
-use super::{ConfigError, file::plain_message};
+use super::{ConfigError, file::plain_message, regular_file::read_regular_file};
+use crate::trust::{FolderGuard, UntrustedFolder};
 use adk::{agent::IncludeContents, model::GenerateContentConfig};
 use bridge::store::state::is_reserved;
 use serde::Deserialize;
@@ -12,6 +13,8 @@ use std::{
 
 /// The maximum nesting of agents. A deeper tree is a cycle of files.
 const MAX_DEPTH: usize = 16;
+/// The maximum number of agents of an app. Files that name each other several times would otherwise be read without end.
+const MAX_AGENTS: usize = 1_000;
 
 /// An agent as configured, with its sub-agents.
 #[derive(Clone, Debug)]
@@ -85,8 +88,60 @@ enum RawInclude {
     None,
 }
 
-/// The apps in a directory, sorted. An app whose file cannot be read is one of them, so that it is reported.
-pub(crate) fn apps(dir: &Path) -> Vec<String> {
+/// The directory of agents, and the trust that reading them needs.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentsDir {
+    /// `None` if the only directory is that of a folder that is not trusted.
+    pub(super) path: Option<PathBuf>,
+    /// Checks each agent of a trusted folder. `None` if the directory needs no trust.
+    pub(super) guard: Option<FolderGuard>,
+    /// The directory of a folder that is not trusted.
+    pub(super) ignored: Option<(PathBuf, UntrustedFolder)>,
+}
+
+impl AgentsDir {
+    /// The apps, sorted. An app whose file cannot be read is one of them, so that it is reported.
+    pub(crate) fn apps(&self) -> Vec<String> {
+        self.path.as_deref().map(apps).unwrap_or_default()
+    }
+
+    /// Loads the named app, or the only one. Returns `None` for the built-in app.
+    pub(crate) fn load_app(
+        &self,
+        wanted: Option<&str>,
+    ) -> Result<Option<(String, AgentConfig)>, ConfigError> {
+        if let (Some(wanted), Some((dir, folder))) = (wanted, &self.ignored)
+            && has_app(dir, wanted)
+        {
+            return Err(ConfigError::UntrustedApp { name: wanted.to_owned(), folder: folder.clone() });
+        }
+        let Some(dir) = &self.path else {
+            return match wanted.filter(|wanted| *wanted != super::BUILT_IN_APP) {
+                Some(wanted) => Err(unknown_app(wanted, Path::new("agents"), &[])),
+                None => Ok(None),
+            };
+        };
+        let Some(name) = select_app(dir, wanted)? else { return Ok(None) };
+        let config = read_tree(&dir.join(&name).join("root_agent.yaml"))?;
+        if let Some(guard) = &self.guard {
+            guard.check(&name, &config).map_err(ConfigError::Untrusted)?;
+        }
+        Ok(Some((name, config)))
+    }
+}
+
+/// The agents of a directory that can be parsed, and whether it has any.
+pub(super) fn parse_all(dir: &Path) -> (Vec<(String, AgentConfig)>, bool) {
+    let apps = apps(dir);
+    let has_apps = !apps.is_empty();
+    let parsed = apps.into_iter().filter_map(|app| {
+        let config = read_tree(&dir.join(&app).join("root_agent.yaml")).ok()?;
+        Some((app, config))
+    });
+    (parsed.collect(), has_apps)
+}
+
+fn apps(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let named = entries.filter(|entry| is_app(&entry.path()));
     let mut names: Vec<String> = named.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -112,38 +167,35 @@ fn has_app(dir: &Path, name: &str) -> bool {
     is_folder && is_app(&dir.join(name))
 }
 
-/// Loads the named app, or the only one. Returns `None` for the built-in app.
-pub(crate) fn load_app(
-    dir: &Path,
-    wanted: Option<&str>,
-) -> Result<Option<(String, AgentConfig)>, ConfigError> {
-    let name = match wanted {
-        Some(wanted) if has_app(dir, wanted) => wanted.to_owned(),
-        Some(super::BUILT_IN_APP) => return Ok(None),
-        Some(wanted) => {
-            let known = Some(apps(dir).join(", ")).filter(|known| !known.is_empty());
-            let known = known.unwrap_or_else(|| super::BUILT_IN_APP.to_owned());
-            return Err(ConfigError::UnknownApp { name: wanted.to_owned(), dir: dir.to_path_buf(), known });
-        }
+/// The name of the app to load; `None` for the built-in one.
+fn select_app(dir: &Path, wanted: Option<&str>) -> Result<Option<String>, ConfigError> {
+    match wanted {
+        Some(wanted) if has_app(dir, wanted) => Ok(Some(wanted.to_owned())),
+        Some(super::BUILT_IN_APP) => Ok(None),
+        Some(wanted) => Err(unknown_app(wanted, dir, &apps(dir))),
         None => match apps(dir).as_slice() {
-            [] => return Ok(None),
-            [only] => only.clone(),
+            [] => Ok(None),
+            [only] => Ok(Some(only.clone())),
             several => {
                 let known = several.join(", ");
-                return Err(ConfigError::WhichApp { dir: dir.to_path_buf(), known });
+                Err(ConfigError::WhichApp { dir: dir.to_path_buf(), known })
             }
         },
-    };
-    let config = read(&dir.join(&name).join("root_agent.yaml"), 0)?;
-    Ok(Some((name, config)))
+    }
 }
 
-/// Reads a file that ends: a pipe or a device could block the program for ever.
-fn read_regular_file(path: &Path) -> io::Result<String> {
-    if path.metadata()?.is_file() {
-        return std::fs::read_to_string(path);
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+fn unknown_app(name: &str, dir: &Path, known: &[String]) -> ConfigError {
+    let known = if known.is_empty() { super::BUILT_IN_APP.to_owned() } else { known.join(", ") };
+    ConfigError::UnknownApp { name: name.to_owned(), dir: dir.to_path_buf(), known }
+}
+
+/// An agent without sub-agents.
+#[cfg(test)]
+pub(crate) fn parse_agent(yaml: &str) -> AgentConfig {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("root_agent.yaml");
+    std::fs::write(&path, yaml).unwrap();
+    read_tree(&path).unwrap()
 }
 
 fn parse(path: &Path) -> Result<RawAgent, ConfigError> {
@@ -163,27 +215,41 @@ fn parse(path: &Path) -> Result<RawAgent, ConfigError> {
     }
 }
 
-fn sub_agents(of: &Path, raw: &[RawSubAgent], depth: usize) -> Result<Vec<AgentConfig>, ConfigError> {
+fn sub_agents(
+    of: &Path,
+    raw: &[RawSubAgent],
+    (depth, left): (usize, &mut usize),
+) -> Result<Vec<AgentConfig>, ConfigError> {
     let invalid = |message: &str| ConfigError::Value { path: of.to_path_buf(), message: message.to_owned() };
     if depth > MAX_DEPTH {
         return Err(invalid("its sub_agents form a cycle"));
     }
-    let read_one = |sub: &RawSubAgent| {
+    let mut read_one = |sub: &RawSubAgent| {
         let relative =
             sub.config_path.as_ref().ok_or_else(|| invalid("a sub-agent needs a `config_path`"))?;
         let path = of.parent().unwrap_or(Path::new("")).join(relative);
         if !path.exists() {
             return Err(ConfigError::Missing { path, named_by: of.display().to_string() });
         }
-        read(&path, depth)
+        read(&path, (depth, &mut *left))
     };
-    raw.iter().map(read_one).collect()
+    raw.iter().map(&mut read_one).collect()
 }
 
-fn read(path: &Path, depth: usize) -> Result<AgentConfig, ConfigError> {
+/// Reads an agent with its sub-agents.
+fn read_tree(path: &Path) -> Result<AgentConfig, ConfigError> {
+    let mut left = MAX_AGENTS;
+    read(path, (0, &mut left))
+}
+
+fn read(path: &Path, (depth, left): (usize, &mut usize)) -> Result<AgentConfig, ConfigError> {
+    *left = left.checked_sub(1).ok_or_else(|| ConfigError::Value {
+        path: path.to_path_buf(),
+        message: format!("the app has more than {MAX_AGENTS} agents"),
+    })?;
     let raw = parse(path)?;
     refuse_reserved_key(&raw, path)?;
-    let sub_agents = sub_agents(path, &raw.sub_agents, depth + 1)?;
+    let sub_agents = sub_agents(path, &raw.sub_agents, (depth + 1, left))?;
     let mut generate = raw.generate_content_config.unwrap_or_default();
     generate.response_schema = raw.output_schema.or(generate.response_schema);
     Ok(AgentConfig {

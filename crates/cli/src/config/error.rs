@@ -1,5 +1,6 @@
 //! Errors of the configuration: one sentence each, with the location and the fix.
 
+use crate::trust::UntrustedFolder;
 use std::{io, path::PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,10 @@ pub(crate) enum ConfigError {
     UnknownApp { name: String, dir: PathBuf, known: String },
     #[error("{} has several agents ({known}); choose one with --app NAME, or with `app` in lango.toml", dir.display())]
     WhichApp { dir: PathBuf, known: String },
+    #[error("{0}")]
+    Untrusted(UntrustedFolder),
+    #[error("the agent {name:?} cannot be used: {folder}")]
+    UntrustedApp { name: String, folder: UntrustedFolder },
     #[error("{}: {key} needs Python, which does not run here; {instead}", path.display())]
     NeedsPython { path: PathBuf, key: String, instead: &'static str },
 }

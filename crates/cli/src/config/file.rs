@@ -96,8 +96,8 @@ pub(super) struct ConfigFile {
     pub(super) approval: ApprovalSection,
     /// MCP servers. Their tools are named `<name>__<tool>`; an agent's file may name them one by one or as `<name>__*`.
     pub(super) mcp: BTreeMap<String, mcp::McpServerSection>,
-    /// Whether the MCP servers in the working directory's `.mcp.json` may start. `"ask"` starts none until
-    /// `lango tools --approve` was run on the file as it is.
+    /// Whether the MCP servers in the working directory's `.mcp.json` are used. They need trust in the folder. `"allow"` in a file
+    /// that is not the folder's own uses those of every folder.
     ///
     /// Default: `"ask"`
     #[serde(alias = "mcp_json")]
@@ -227,14 +227,12 @@ impl StubEntry {
 }
 
 impl ConfigFile {
-    pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_path_buf(), source })?;
-        toml::from_str(&text).map_err(|error| syntax(path, &text, &error))
+    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| syntax(path, text, &error))
     }
 }
 
-fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
+pub(super) fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let start = error.span().map_or(0, |span| span.start).min(text.len());
     let before = &text[..start];
     let line = before.matches('\n').count() + 1;

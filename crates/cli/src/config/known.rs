@@ -81,6 +81,11 @@ pub(super) const KNOWN: &[Known] = &[
     Known::here("vllm", ApiName::Chat, "http://127.0.0.1:8000/v1"),
 ];
 
+/// The base URL of a known provider, and the variables that may hold its key.
+pub(crate) fn known_endpoint(name: &str) -> Option<(&'static str, &'static [&'static str])> {
+    KNOWN.iter().find(|known| known.name == name).map(|known| (known.url, known.keys))
+}
+
 /// The provider that the name of a model implies.
 pub(super) fn provider_of(model: &str) -> Option<&'static str> {
     let reasoning = |name: &str| {

@@ -1,11 +1,10 @@
 //! `[mcp.<name>]` in `lango.toml`, the `.mcp.json` of a project, and `[commands.<name>]`: MCP servers and commands as tools.
 
-use super::{ConfigError, Env, Filled, models::Seconds, template};
+use super::{ConfigError, Env, Filled, SettingsOrigin, models::Seconds, template};
 use ::tools::{
     Effect, Safety, Spec,
     command::CommandConfig,
-    mcp::{McpServerConfig, McpServers, McpToolConfig, McpTransport, digest},
-    policy::Decision,
+    mcp::{McpServerConfig, McpServers, McpToolConfig, McpTransport},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -147,22 +146,38 @@ fn no_parameters() -> Value {
 }
 
 /// The resolved MCP settings.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct McpSettings {
-    pub(crate) servers: Vec<McpServerConfig>,
-    pub(crate) project: Option<Project>,
+    /// The servers of the configuration file.
+    servers: Vec<McpServerConfig>,
+    origin: SettingsOrigin,
+    /// The servers of the working directory's project file.
+    project: Vec<McpServerConfig>,
     /// The running servers, shared by all apps.
     pub(crate) running: Arc<OnceLock<Arc<McpServers>>>,
 }
 
-/// The project file of the working directory.
+/// The project file of the working directory as it was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Project {
-    pub(crate) file: PathBuf,
-    pub(crate) hash: String,
-    pub(crate) servers: Vec<McpServerConfig>,
-    /// Whether the servers may start. `Ask` requires an approval of the file's hash.
-    pub(crate) decision: Decision,
+pub(super) struct ProjectSource {
+    file: PathBuf,
+    /// The content, or why it cannot be parsed.
+    content: Result<Value, String>,
+}
+
+impl ProjectSource {
+    pub(super) fn parse(file: PathBuf, text: &str) -> Self {
+        Self { file, content: serde_json::from_str(text).map_err(|error| error.to_string()) }
+    }
+
+    pub(super) fn value(&self) -> Option<&Value> {
+        self.content.as_ref().ok()
+    }
+
+    pub(super) fn has_servers(&self) -> bool {
+        let servers = self.value().and_then(|value| value.get("mcpServers")).and_then(Value::as_object);
+        servers.is_some_and(|servers| !servers.is_empty())
+    }
 }
 
 /// The directories and variables that settings are resolved with.
@@ -175,8 +190,8 @@ pub(super) struct Sources<'a> {
 
 impl McpSettings {
     pub(super) fn new(
-        written: BTreeMap<String, McpServerSection>,
-        project: Option<Decision>,
+        (written, origin): (BTreeMap<String, McpServerSection>, SettingsOrigin),
+        project: Option<ProjectSource>,
         sources: Sources<'_>,
     ) -> (Self, Vec<String>) {
         let mut secrets = Vec::new();
@@ -187,13 +202,16 @@ impl McpSettings {
             secrets.extend(more);
             servers.extend(enabled.then_some(config));
         }
-        let decision = project.unwrap_or(Decision::Ask);
-        let mut project = (decision != Decision::Deny).then(|| read_project(sources, decision)).flatten();
-        if let Some((project, more)) = &mut project {
-            secrets.append(more);
-            project.servers.retain(|server| !servers.iter().any(|known| known.name == server.name));
-        }
-        (Self { servers, project: project.map(|(project, _)| project), ..Self::default() }, secrets)
+        let (mut project, more) = project.map(|project| project.resolve(sources)).unwrap_or_default();
+        secrets.extend(more);
+        project.retain(|server| !servers.iter().any(|known| known.name == server.name));
+        (Self { servers, origin, project, running: Arc::default() }, secrets)
+    }
+
+    /// All servers, with the origin of their settings.
+    pub(crate) fn with_origins(&self) -> impl Iterator<Item = (&McpServerConfig, SettingsOrigin)> {
+        let of_file = self.servers.iter().map(|server| (server, self.origin));
+        of_file.chain(self.project.iter().map(|server| (server, SettingsOrigin::Folder)))
     }
 }
 
@@ -261,29 +279,30 @@ impl TransportConfig {
     }
 }
 
-/// Reads the project file. An invalid file becomes one unavailable server, so that it does not stop the program.
-fn read_project(sources: Sources<'_>, decision: Decision) -> Option<(Project, Vec<String>)> {
-    let file = sources.workdir.join(PROJECT_FILE);
-    let text = std::fs::read_to_string(&file).ok()?;
-    let hash = digest(&[&text]);
-    let origin = file.display().to_string();
-    let (servers, secrets) = match serde_json::from_str::<ProjectFile>(&text) {
-        Ok(read) => {
-            let secrets =
-                read.mcp_servers.values().flat_map(|server| server.transport.secrets(sources.env)).collect();
-            let wanted = read.mcp_servers.into_iter().filter(|(_, server)| !server.disabled);
-            let resolve = |(name, server): (String, ProjectServer)| {
-                let transport = server.transport.resolve(server.kind.as_deref(), sources.workdir, sources);
-                McpServerConfig { origin: origin.clone(), ..McpServerConfig::new(&name, transport) }
-            };
-            (wanted.map(resolve).collect(), secrets)
-        }
-        Err(error) => {
-            let transport = McpTransport::Unavailable(format!("{PROJECT_FILE} cannot be parsed: {error}"));
-            (vec![McpServerConfig { origin, ..McpServerConfig::new(PROJECT_FILE, transport) }], Vec::new())
-        }
-    };
-    Some((Project { file, hash, servers, decision }, secrets))
+impl ProjectSource {
+    /// The servers of the file, and their secrets. An invalid file becomes one unavailable server, so that it does not stop the
+    /// program.
+    fn resolve(self, sources: Sources<'_>) -> (Vec<McpServerConfig>, Vec<String>) {
+        let origin = self.file.display().to_string();
+        let parse = |value| serde_json::from_value::<ProjectFile>(value).map_err(|error| error.to_string());
+        let read = match self.content.and_then(parse) {
+            Ok(read) => read,
+            Err(error) => {
+                let transport =
+                    McpTransport::Unavailable(format!("{PROJECT_FILE} cannot be parsed: {error}"));
+                let server = McpServerConfig { origin, ..McpServerConfig::new(PROJECT_FILE, transport) };
+                return (vec![server], Vec::new());
+            }
+        };
+        let secrets =
+            read.mcp_servers.values().flat_map(|server| server.transport.secrets(sources.env)).collect();
+        let wanted = read.mcp_servers.into_iter().filter(|(_, server)| !server.disabled);
+        let resolve = |(name, server): (String, ProjectServer)| {
+            let transport = server.transport.resolve(server.kind.as_deref(), sources.workdir, sources);
+            McpServerConfig { origin: origin.clone(), ..McpServerConfig::new(&name, transport) }
+        };
+        (wanted.map(resolve).collect(), secrets)
+    }
 }
 
 impl CommandSection {

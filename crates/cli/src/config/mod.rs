@@ -8,22 +8,31 @@ mod known;
 mod mcp;
 mod models;
 mod providers;
+mod regular_file;
 mod server;
+mod source;
 mod telemetry;
 mod template;
 mod tools;
 
-pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
+#[cfg(test)]
+pub(crate) use agents::parse_agent;
+pub(crate) use agents::{AgentConfig, AgentsDir, in_script};
 pub(crate) use env::Env;
 pub(crate) use error::ConfigError;
+pub(crate) use known::known_endpoint;
 pub(crate) use mcp::McpSettings;
 pub(crate) use models::{Models, Prices};
 pub(crate) use providers::{ApiName, Key, ProviderConfig, Providers, loopback_port};
 pub(crate) use server::ServerSettings;
+pub(crate) use source::SettingsOrigin;
 pub(crate) use template::Filled;
 pub(crate) use tools::{RootSettings, ToolSettings};
 
-use crate::args::LocationArgs;
+use crate::{
+    args::LocationArgs,
+    trust::{FolderStatus, TrustPrompt, TrustRequest},
+};
 use ::server::auth::TokenSecret;
 use ::telemetry::Collector;
 use ::tools::{command::CommandConfig, stub::StubConfig};
@@ -33,6 +42,7 @@ use bridge::{
     view::budget::{Budget, BudgetError},
 };
 use file::ConfigFile;
+use source::{SearchPlaces, SettingsSources};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -53,7 +63,12 @@ pub(crate) struct Settings {
     pub(crate) home: PathBuf,
     /// The SQLite file of the sessions.
     pub(crate) database: PathBuf,
-    pub(crate) agents_dir: PathBuf,
+    pub(crate) agents_dir: AgentsDir,
+    /// The origin of the configuration file, with its `[commands]`.
+    #[expect(dead_code, reason = "decides the default sandbox of commands that came with a folder")]
+    pub(crate) origin: SettingsOrigin,
+    /// Whether the settings of the working directory apply.
+    pub(crate) folder: FolderStatus,
     pub(crate) app: Option<String>,
     pub(crate) user: String,
     pub(crate) model: Option<ModelName>,
@@ -114,32 +129,48 @@ impl ModelName {
 
 /// Loads the settings. Relative paths are not made absolute, so that errors show them as they were written: in the file they
 /// are relative to it, in the environment to the working directory.
-pub(crate) fn load(location: &LocationArgs, env: &Env) -> Result<Settings, ConfigError> {
+pub(crate) fn load(location: &LocationArgs, env: &Env, prompt: TrustPrompt) -> Result<Settings, ConfigError> {
     let workdir = std::env::current_dir().map_err(ConfigError::WorkingDirectory)?;
     let home = env.home()?;
-    let (path, file) = find_file(location, &home)?;
+    let places = SearchPlaces { location, env, workdir: &workdir, prefix: Path::new(""), home: &home };
+    let found = places.find(prompt)?;
+    resolve(found, env, (&workdir, &home))
+}
+
+/// The permissions that the settings of a folder need; `None` if it has no settings that need trust.
+pub(crate) fn trust_request(folder: &Path, env: &Env) -> Result<Option<TrustRequest>, ConfigError> {
+    let (location, home) = (&LocationArgs::default(), &env.home()?);
+    SearchPlaces { location, env: &Env::default(), workdir: folder, prefix: folder, home }.trust_request()
+}
+
+fn resolve(
+    found: SettingsSources,
+    env: &Env,
+    (workdir, home): (&Path, &Path),
+) -> Result<Settings, ConfigError> {
+    let SettingsSources { path, file, origin, project, agents, status } = found;
     let base = path.as_deref().and_then(Path::parent).map(Path::to_path_buf).unwrap_or_default();
     let source = path.clone().unwrap_or_else(|| PathBuf::from("lango.toml"));
     let budget = budget(&source, &file, env)?;
     let from_file = |name| ModelName { name, base: base.clone(), source: source.display().to_string() };
     let providers = Providers::new(file.providers, &source, env)?;
-    let sources = mcp::Sources { workdir: &workdir, base: &base, env };
-    let (mcp, mut secrets) = McpSettings::new(file.mcp, file.mcp_json, sources);
+    let sources = mcp::Sources { workdir, base: &base, env };
+    let (mcp, mut secrets) = McpSettings::new((file.mcp, origin), project, sources);
     secrets.extend(providers.secrets());
     let telemetry = file.telemetry.resolve(&source, env)?;
     let headers = telemetry.iter().flat_map(|collector| &collector.headers);
     secrets.extend(headers.map(|(_, value)| value.reveal().to_owned()));
     let commands = own_commands(file.commands, &source, sources, &mut secrets)?;
-    let tools = file.tools.resolve(file.approval, (&workdir, &home, &source), (env, secrets))?;
+    let tools = file.tools.resolve(file.approval, (workdir, home, &source), (env, secrets))?;
     Ok(Settings {
         file: path,
         database: env
             .path("LANGO_DATABASE")
             .or(file.database.map(|path| base.join(path)))
             .unwrap_or_else(|| home.join("lango.db")),
-        agents_dir: env
-            .path("LANGO_AGENTS_DIR")
-            .unwrap_or_else(|| base.join(file.agents_dir.unwrap_or_else(|| PathBuf::from("agents")))),
+        agents_dir: agents,
+        origin,
+        folder: status,
         app: env.text("LANGO_APP")?.or(file.app),
         user: env.text("LANGO_USER")?.or(file.user).unwrap_or_else(|| "user".to_owned()),
         model: env.model()?.or(file.model.map(from_file)),
@@ -163,7 +194,7 @@ pub(crate) fn load(location: &LocationArgs, env: &Env) -> Result<Settings, Confi
         server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| TokenSecret::from_text(token.trim())),
         telemetry,
         history_file: home.join("history"),
-        home,
+        home: home.to_path_buf(),
         tools,
         mcp,
         commands,
@@ -205,22 +236,4 @@ fn budget(path: &Path, file: &ConfigFile, env: &Env) -> Result<Budget, ConfigErr
         let path = variable.map_or_else(|| path.to_path_buf(), PathBuf::from);
         ConfigError::Value { path, message: error.to_string() }
     })
-}
-
-/// Reads the file of `--config`, or the first default file that exists, or none.
-fn find_file(location: &LocationArgs, home: &Path) -> Result<(Option<PathBuf>, ConfigFile), ConfigError> {
-    if let Some(path) = &location.config {
-        if !path.exists() {
-            return Err(ConfigError::Missing { path: path.clone(), named_by: "--config".to_owned() });
-        }
-        return Ok((Some(path.clone()), ConfigFile::read(path)?));
-    }
-    let defaults = [PathBuf::from("lango.toml"), home.join("lango.toml")];
-    match defaults.into_iter().find(|path| path.exists()) {
-        Some(path) => {
-            let file = ConfigFile::read(&path)?;
-            Ok((Some(path), file))
-        }
-        None => Ok((None, ConfigFile::default())),
-    }
 }

@@ -1,17 +1,13 @@
 //! MCP servers: which of them may start, and their tools as ADK toolsets.
 
-use crate::{
-    config::{McpSettings, Settings},
-    screen,
-};
+use crate::{config::Settings, screen};
 use adk::tool::{Tool, Toolset};
 use bridge::{Guard, ToolAdapter};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tools::{
     OutputStore, ToolRegistry,
-    mcp::{ListedTool, McpServerConfig, McpServers, McpTransport, ServerEnv, ToolPins},
-    policy::Decision,
+    mcp::{ListedTool, McpServers, ServerEnv, ToolPins},
 };
 
 /// The servers of the configuration, shared by all apps. A server starts when its tools are first listed.
@@ -23,7 +19,8 @@ pub(super) fn servers(
 ) -> Arc<McpServers> {
     let make = || {
         let config = &settings.tools;
-        let pins = Arc::new(pins(settings));
+        let pins = Arc::new(ToolPins::new(&settings.home.join("mcp.jsonl")));
+        let configured = settings.mcp.with_origins().map(|(server, _)| server.clone()).collect();
         let taken = registry.iter().map(|tool| tool.spec().name.clone()).collect();
         let env = ServerEnv {
             env: config.environment.clone(),
@@ -38,31 +35,9 @@ pub(super) fn servers(
                 }
             }),
         };
-        Arc::new(McpServers::new(allowed(&settings.mcp, &pins), taken, &env))
+        Arc::new(McpServers::new(configured, taken, &env))
     };
     Arc::clone(settings.mcp.running.get_or_init(make))
-}
-
-/// The approved tool descriptions and project files.
-pub(crate) fn pins(settings: &Settings) -> ToolPins {
-    ToolPins::new(&settings.home.join("mcp.jsonl"))
-}
-
-/// The servers that may start. Those of an unapproved project file are unavailable.
-fn allowed(mcp: &McpSettings, pins: &ToolPins) -> Vec<McpServerConfig> {
-    let mut all = mcp.servers.clone();
-    let Some(project) = &mcp.project else { return all };
-    let is_approved = project.decision == Decision::Allow || pins.is_approved(&project.file, &project.hash);
-    let unapproved = |server: &McpServerConfig| {
-        let why = "it is defined in this directory and needs your approval: read .mcp.json, then run `lango tools --approve`";
-        let is_available = !matches!(server.transport, McpTransport::Unavailable(_));
-        let transport =
-            if is_available { McpTransport::Unavailable(why.to_owned()) } else { server.transport.clone() };
-        McpServerConfig { transport, ..server.clone() }
-    };
-    let of_project = project.servers.iter();
-    all.extend(of_project.map(|server| if is_approved { server.clone() } else { unapproved(server) }));
-    all
 }
 
 /// The tools of MCP servers that an agent may use.

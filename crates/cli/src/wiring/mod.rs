@@ -124,7 +124,7 @@ pub(crate) fn app_name(settings: &Settings, app: Option<&str>) -> anyhow::Result
 }
 
 fn find_app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<(String, AgentConfig)> {
-    let found = config::load_app(&settings.agents_dir, wanted.or(settings.app.as_deref()))?;
+    let found = settings.agents_dir.load_app(wanted.or(settings.app.as_deref()))?;
     Ok(found.unwrap_or_else(|| (BUILT_IN_APP.to_owned(), built_in())))
 }
 

@@ -34,7 +34,13 @@ fn run_unprivileged(env: &TestEnv, args: &[&str]) -> CliOutput {
     } else {
         Command::new(LANGO)
     };
-    command.args(args).current_dir(env.workdir()).stdin(Stdio::null()).env_clear().envs(env.variables());
+    command
+        .arg("--trust")
+        .args(args)
+        .current_dir(env.workdir())
+        .stdin(Stdio::null())
+        .env_clear()
+        .envs(env.variables());
     let output = env.run(&mut command);
     let _ = fs::remove_file(env.workdir().join("lango"));
     output
@@ -275,18 +281,18 @@ fn run_on_a_full_disk_reports_the_error_and_loses_no_data() {
     fs::create_dir(env.home()).unwrap();
     let script = r#"
         mount -t tmpfs -o size=4m none "$LANGO_HOME" || { echo cannot mount; exit 0; }
-        "$1" run --session k one >/dev/null 2>&1 || exit 1
+        "$1" --trust run --session k one >/dev/null 2>&1 || exit 1
         cat /dev/zero > "$LANGO_HOME/filler" 2>/dev/null
-        "$1" run --session k two; echo "[exit $?]"
-        "$1" sessions list | cut -c 1-2,22-
-        "$1" sessions show k | head -n 1
+        "$1" --trust run --session k two; echo "[exit $?]"
+        "$1" --trust sessions list | cut -c 1-2,22-
+        "$1" --trust sessions show k | head -n 1
         mount -o remount,ro "$LANGO_HOME"
-        "$1" run --session k two; echo "[exit $?]"
-        "$1" sessions list | cut -c 1-2,22-
+        "$1" --trust run --session k two; echo "[exit $?]"
+        "$1" --trust sessions list | cut -c 1-2,22-
         mount -o remount,rw "$LANGO_HOME"
         rm "$LANGO_HOME/filler"
-        "$1" run --session k three; echo "[exit $?]"
-        "$1" sessions show k
+        "$1" --trust run --session k three; echo "[exit $?]"
+        "$1" --trust sessions show k
     "#;
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", script, "sh", LANGO]);
@@ -326,7 +332,7 @@ fn failed_write_is_reported_and_loses_no_data() {
     let env = used();
     env.file("long.txt", "word ".repeat(600_000));
     let mut shell = Command::new("sh");
-    let script = "trap '' XFSZ; ulimit -f 2000; exec \"$1\" run --session k < long.txt";
+    let script = "trap '' XFSZ; ulimit -f 2000; exec \"$1\" --trust run --session k < long.txt";
     shell.args(["-c", script, "sh", LANGO]).current_dir(env.workdir()).env_clear().envs(env.variables());
     assert_snapshot!(env.run(&mut shell).failure().snapshot(), @"
     lango: /data/lango.db cannot be read or written: disk I/O error (SQLite code 778); check the disk and send the message again

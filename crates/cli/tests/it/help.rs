@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 fn output_of(args: &[&str]) -> String {
     let env = TestEnv::new();
-    let output = env.lango(args);
+    let output = env.run(&mut env.command_without_trust(args));
     assert!(!env.home().exists(), "help creates no files");
     output.snapshot()
 }
@@ -27,11 +27,15 @@ fn help_lists_commands_options_and_examples() {
       token     Add, list and revoke access tokens for the server
       tools     List the tools of an agent with their origin, safety, effect and approval
       rules     List and revoke stored approval rules
+      trust     List, add and revoke trusted folders, whose settings are used
 
     Options:
-          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
-      -h, --help           Print help
-      -V, --version        Print version
+          --config <FILE>     The configuration file [default: lango.toml here, else in the data
+                              directory]
+          --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]
+          --trust             Use the settings found in this folder, for this start only
+      -h, --help              Print help
+      -V, --version           Print version
 
     Examples:
       lango chat                             start a chat; works offline and without an API key
@@ -57,8 +61,6 @@ fn chat_has_help() {
     Usage: lango chat [OPTIONS]
 
     Options:
-          --config <FILE>       The configuration file [default: lango.toml here, else in the data
-                                directory]
       -s, --session <ID>        Continue this session, or create it
       -c, --continue            Continue the most recent session
       -m, --model <MODEL>       The model, as provider/model; `lango models` lists them
@@ -66,6 +68,10 @@ fn chat_has_help() {
           --app <NAME>          The agent: a folder below agents/
           --server [<URL>]      Chat with an agent of a server, whose runs continue if you disconnect;
                                 without URL, the server of this machine
+          --config <FILE>       The configuration file [default: lango.toml here, else in the data
+                                directory]
+          --agents-dir <DIR>    The directory of agents [default: agents/ beside the configuration file]
+          --trust               Use the settings found in this folder, for this start only
       -h, --help                Print help
     [exit 0]
     ");
@@ -82,8 +88,6 @@ fn run_has_help() {
       [MESSAGE]  The message; read from standard input if it is omitted or `-`
 
     Options:
-          --config <FILE>       The configuration file [default: lango.toml here, else in the data
-                                directory]
       -s, --session <ID>        Continue this session, or create it
       -c, --continue            Continue the most recent session
       -m, --model <MODEL>       The model, as provider/model; `lango models` lists them
@@ -91,6 +95,10 @@ fn run_has_help() {
           --app <NAME>          The agent: a folder below agents/
       -f, --file <PATH>         A file to attach: an image, a PDF, audio or text; may be repeated
           --json                Print every event as one line of JSON
+          --config <FILE>       The configuration file [default: lango.toml here, else in the data
+                                directory]
+          --agents-dir <DIR>    The directory of agents [default: agents/ beside the configuration file]
+          --trust               Use the settings found in this folder, for this start only
       -h, --help                Print help
     [exit 0]
     ");
@@ -109,8 +117,11 @@ fn sessions_has_help() {
       import  Import the sessions of another program; a repeated import adds only new messages
 
     Options:
-          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
-      -h, --help           Print help
+          --config <FILE>     The configuration file [default: lango.toml here, else in the data
+                              directory]
+          --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]
+          --trust             Use the settings found in this folder, for this start only
+      -h, --help              Print help
     [exit 0]
     ");
     assert_snapshot!(output_of(&["sessions", "list", "--help"]), @"
@@ -119,10 +130,12 @@ fn sessions_has_help() {
     Usage: lango sessions list [OPTIONS]
 
     Options:
-          --config <FILE>   The configuration file [default: lango.toml here, else in the data
-                            directory]
-      -n, --limit <NUMBER>  Maximum number of sessions [default: 20]
-      -h, --help            Print help
+      -n, --limit <NUMBER>    Maximum number of sessions [default: 20]
+          --config <FILE>     The configuration file [default: lango.toml here, else in the data
+                              directory]
+          --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]
+          --trust             Use the settings found in this folder, for this start only
+      -h, --help              Print help
     [exit 0]
     ");
     assert_snapshot!(output_of(&["sessions", "show", "--help"]), @"
@@ -134,12 +147,15 @@ fn sessions_has_help() {
       <ID>  The session's id
 
     Options:
-          --app <NAME>     The agent of the session, if several agents have a session with this id
-          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
-          --json           Print each event as one line of JSON
-          --as <PROVIDER>  Print the request that a provider would receive if the session continued now
-                           [possible values: openai, responses, anthropic, gemini, ollama]
-      -h, --help           Print help
+          --app <NAME>        The agent of the session, if several agents have a session with this id
+          --json              Print each event as one line of JSON
+          --as <PROVIDER>     Print the request that a provider would receive if the session continued
+                              now [possible values: openai, responses, anthropic, gemini, ollama]
+          --config <FILE>     The configuration file [default: lango.toml here, else in the data
+                              directory]
+          --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]
+          --trust             Use the settings found in this folder, for this start only
+      -h, --help              Print help
     [exit 0]
     ");
 }
@@ -155,10 +171,13 @@ fn models_and_doctor_have_help() {
       [PROVIDER]  List the models of this provider only
 
     Options:
-          --all            List all models of each provider
-          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
-          --json           Print each provider as one line of JSON
-      -h, --help           Print help
+          --all               List all models of each provider
+          --json              Print each provider as one line of JSON
+          --config <FILE>     The configuration file [default: lango.toml here, else in the data
+                              directory]
+          --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]
+          --trust             Use the settings found in this folder, for this start only
+      -h, --help              Print help
     [exit 0]
     ");
     assert_snapshot!(output_of(&["doctor", "--help"]), @"
@@ -167,9 +186,12 @@ fn models_and_doctor_have_help() {
     Usage: lango doctor [OPTIONS]
 
     Options:
-          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
-          --json           Print each finding as one line of JSON
-      -h, --help           Print help
+          --json              Print each finding as one line of JSON
+          --config <FILE>     The configuration file [default: lango.toml here, else in the data
+                              directory]
+          --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]
+          --trust             Use the settings found in this folder, for this start only
+      -h, --help              Print help
     [exit 0]
     ");
     assert_snapshot!(output_of(&["run", "--reasoning", "much", "hello"]), @"
@@ -191,12 +213,14 @@ fn token_has_help() {
       <NAME>  A name for the token
 
     Options:
-          --config <FILE>   The configuration file [default: lango.toml here, else in the data
-                            directory]
-          --user <USER>     The user that the token authenticates
-          --admin           Grant administrator rights; without --user, the token may act as any user
-          --expires <TIME>  Lifetime of the token, such as 90d or 12h [default: until it is revoked]
-      -h, --help            Print help
+          --user <USER>       The user that the token authenticates
+          --admin             Grant administrator rights; without --user, the token may act as any user
+          --expires <TIME>    Lifetime of the token, such as 90d or 12h [default: until it is revoked]
+          --config <FILE>     The configuration file [default: lango.toml here, else in the data
+                              directory]
+          --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]
+          --trust             Use the settings found in this folder, for this start only
+      -h, --help              Print help
     [exit 0]
     ");
     assert_snapshot!(output_of(&["token", "add", "laptop"]), @"
@@ -257,8 +281,11 @@ fn misspelled_arguments_get_suggestions() {
       import  Import the sessions of another program; a repeated import adds only new messages
 
     Options:
-          --config <FILE>  The configuration file [default: lango.toml here, else in the data directory]
-      -h, --help           Print help
+          --config <FILE>     The configuration file [default: lango.toml here, else in the data
+                              directory]
+          --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]
+          --trust             Use the settings found in this folder, for this start only
+      -h, --help              Print help
     [exit 2]
     ");
     assert_snapshot!(output_of(&["sessions", "show", "k", "--as", "opnai"]), @"

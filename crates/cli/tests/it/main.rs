@@ -31,3 +31,4 @@ mod sessions;
 mod spec;
 mod together;
 mod tools;
+mod trust;

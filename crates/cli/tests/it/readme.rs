@@ -61,6 +61,7 @@ fn every_readme_command_is_covered() {
             "lango run \"what is in README.md?\"",
             "lango run --continue \"and in src?\"",
             "lango run --model anthropic/claude-sonnet-4-5 \"hello\"",
+            "lango trust add",
             "lango tools",
             "lango run \"call weather with city=Rome\"",
             "lango serve",

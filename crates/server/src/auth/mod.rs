@@ -15,7 +15,7 @@ pub mod jwt;
 pub mod local_token;
 pub mod login;
 pub mod login_codes;
-mod private_file;
+pub mod private_file;
 pub mod secret;
 pub mod token_store;
 

@@ -26,7 +26,7 @@ pub(super) fn revision(path: &Path) -> io::Result<Option<FileRevision>> {
 }
 
 /// Reads a file; refuses one that other users of the machine can access.
-pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
+pub fn read(path: &Path) -> io::Result<Option<String>> {
     let Some(file) = if_exists(File::open(path))? else { return Ok(None) };
     if file.metadata()?.mode() & 0o077 != 0 {
         let fix = format!("other users can access it; run: chmod 600 {}", path.display());
@@ -35,7 +35,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     io::read_to_string(file).map(Some)
 }
 
-pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = write_temporary(path, text)?;
     fs::rename(&new, path).inspect_err(|_| drop(fs::remove_file(&new)))
 }
@@ -52,7 +52,7 @@ pub(super) fn create(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Runs `work` under an advisory lock that excludes other processes.
-pub(super) fn with_lock<T>(path: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+pub fn with_lock<T>(path: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     create_parent(path)?;
     let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(sibling(path, "lock"))?;
     lock.lock()?;

@@ -1,5 +1,5 @@
-//! Digests of reviewed tool descriptions and of project files that may start servers. The file has
-//! one JSON object per line, and the last one for a name counts.
+//! Digests of the reviewed descriptions of server tools. The file has one JSON object per line, and the last one for a name
+//! counts.
 
 use lock::LockExt;
 use std::{
@@ -25,14 +25,11 @@ pub struct ToolPins {
 
 #[derive(Serialize, Deserialize)]
 struct PinLine {
-    /// A server, or [`FILE`].
+    /// The server.
     of: String,
     name: String,
     hash: String,
 }
-
-/// The value of [`PinLine::of`] for project files.
-const FILE: &str = "file";
 
 /// A digest compared with the pinned one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,16 +42,6 @@ pub(super) enum PinStatus {
 impl ToolPins {
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), known: Mutex::default() }
-    }
-
-    /// Whether the file was approved with this content.
-    pub fn is_approved(&self, file: &Path, hash: &str) -> bool {
-        self.status(FILE, &file.display().to_string(), hash) == PinStatus::Known
-    }
-
-    /// Approves the servers of a file with its present content.
-    pub fn approve(&self, file: &Path, hash: &str) -> Result<(), ToolsError> {
-        self.pin(FILE, &file.display().to_string(), hash)
     }
 
     pub(super) fn status(&self, of: &str, name: &str, hash: &str) -> PinStatus {
@@ -111,16 +98,5 @@ mod tests {
         pins.pin("s", "t", "2").unwrap();
         assert_eq!(ToolPins::new(&path).status("s", "t", "1"), PinStatus::Changed);
         assert_eq!(ToolPins::new(&path).status("s", "t", "2"), PinStatus::Known);
-    }
-
-    #[test]
-    fn approval_of_a_file_ends_when_its_content_changes() {
-        let dir = tempfile::tempdir().unwrap();
-        let pins = ToolPins::new(&dir.path().join("mcp.jsonl"));
-        let file = Path::new("project/.mcp.json");
-        assert!(!pins.is_approved(file, "1"));
-        pins.approve(file, "1").unwrap();
-        assert!(pins.is_approved(file, "1"));
-        assert!(!pins.is_approved(file, "2") && !pins.is_approved(Path::new("other/.mcp.json"), "1"));
     }
 }

@@ -1,7 +1,6 @@
 //! Resolution of MCP servers and commands.
 
 use super::*;
-use std::fs;
 
 fn sources<'a>(workdir: &'a Path, env: &'a Env) -> Sources<'a> {
     Sources { workdir, base: Path::new("etc"), env }
@@ -9,7 +8,7 @@ fn sources<'a>(workdir: &'a Path, env: &'a Env) -> Sources<'a> {
 
 fn read(toml: &str, env: &Env) -> (McpSettings, Vec<String>) {
     let written: BTreeMap<String, McpServerSection> = toml::from_str(toml).unwrap();
-    McpSettings::new(written, None, sources(Path::new("/nowhere"), env))
+    McpSettings::new((written, SettingsOrigin::Home), None, sources(Path::new("/nowhere"), env))
 }
 
 #[test]
@@ -54,27 +53,31 @@ fn unusable_mcp_server_reports_cause_and_fix() {
 }
 
 #[test]
-fn project_file_ignores_foreign_keys_and_is_identified_by_its_hash() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join(PROJECT_FILE);
+fn project_file_ignores_foreign_keys_and_its_servers_come_from_the_folder() {
     let env = Env::default();
-    let read = |decision| McpSettings::new(BTreeMap::new(), decision, sources(dir.path(), &env)).0.project;
-    assert!(read(None).is_none());
-    fs::write(&file, r#"{"mcpServers": {"a": {"type": "stdio", "command": "x", "args": ["${ROOM:-here}"], "note": 1}, "b": {"type": "sse", "url": "https://x"}}, "other": {}}"#).unwrap();
-    let project = read(None).unwrap();
-    let McpTransport::Stdio { args, .. } = &project.servers[0].transport else { panic!("{project:?}") };
-    assert_eq!((args[0].as_str(), project.decision), ("here", Decision::Ask));
+    let read = |text: &str| {
+        let project = ProjectSource::parse(PathBuf::from(PROJECT_FILE), text);
+        let own = toml::from_str("[own]\ncommand = 'mine'").unwrap();
+        let has_servers = project.has_servers();
+        let sources = sources(Path::new("/nowhere"), &env);
+        (McpSettings::new((own, SettingsOrigin::Home), Some(project), sources).0, has_servers)
+    };
+    let text = r#"{"mcpServers": {"a": {"type": "stdio", "command": "x", "args": ["${ROOM:-here}"], "note": 1},
+        "b": {"type": "sse", "url": "https://x"}, "own": {"command": "theirs"}}, "other": {}}"#;
+    let (mcp, has_servers) = read(text);
+    let names: Vec<_> = mcp.with_origins().map(|(server, origin)| (server.name.as_str(), origin)).collect();
+    let folder = SettingsOrigin::Folder;
+    assert_eq!(names, [("own", SettingsOrigin::Home), ("a", folder), ("b", folder)]);
+    let McpTransport::Stdio { args, .. } = &mcp.project[0].transport else { panic!("{mcp:?}") };
+    assert!(has_servers && args[0] == "here");
     assert!(
-        matches!(&project.servers[1].transport, McpTransport::Unavailable(why) if why.contains("has deprecated"))
+        matches!(&mcp.project[1].transport, McpTransport::Unavailable(why) if why.contains("has deprecated"))
     );
-    assert!(read(Some(Decision::Deny)).is_none());
-    fs::write(&file, r#"{"mcpServers": {}}"#).unwrap();
-    assert_ne!(read(None).unwrap().hash, project.hash);
-    fs::write(&file, "{").unwrap();
-    let broken = read(None).unwrap();
+    let (broken, has_servers) = read("{");
     assert!(
-        matches!(&broken.servers[0].transport, McpTransport::Unavailable(why) if why.starts_with(".mcp.json cannot be parsed"))
+        matches!(&broken.project[0].transport, McpTransport::Unavailable(why) if why.starts_with(".mcp.json cannot be parsed"))
     );
+    assert!(!has_servers && !read(r#"{"mcpServers": {}}"#).1);
 }
 
 #[test]

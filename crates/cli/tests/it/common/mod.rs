@@ -86,8 +86,15 @@ impl TestEnv {
         fs::write(path, text).unwrap();
     }
 
-    /// The command, with `PATH` as the only variable of this process's environment.
+    /// The command, with `PATH` as the only variable of this process's environment. The working directory is trusted.
     pub(crate) fn command(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+        let mut trusting = self.command_without_trust(["--trust"]);
+        trusting.args(args);
+        trusting
+    }
+
+    /// Like [`command`](Self::command), without trust in the working directory.
+    pub(crate) fn command_without_trust(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(LANGO);
         command.args(args).current_dir(self.workdir()).stdin(Stdio::null());
         command.env_clear().envs(self.variables());

@@ -31,12 +31,17 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// `lango` with these arguments, on a terminal of 80 columns.
+    /// `lango` with these arguments, on a terminal of 24 rows and 80 columns. The working directory is trusted.
     pub(crate) fn open(env: &TestEnv, args: &[&str]) -> Self {
         Self::with(env, args, &[("TERM", "xterm")])
     }
 
     pub(crate) fn with(env: &TestEnv, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::without_trust(env, &[&["--trust"], args].concat(), variables)
+    }
+
+    /// Like [`with`](Self::with), without trust in the working directory.
+    pub(crate) fn without_trust(env: &TestEnv, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let (keyboard, screen) = pty_process::blocking::open().unwrap();
         keyboard.resize(Size::new(24, 80)).unwrap();
         let command = pty_process::blocking::Command::new(LANGO)

@@ -108,30 +108,36 @@ fn tool_with_a_changed_description_does_not_run_unattended() {
 }
 
 #[test]
-fn project_mcp_servers_start_only_after_approval() {
-    let env = test_env(|_| String::new(), &[]);
+fn project_mcp_servers_start_only_in_a_trusted_folder() {
+    let env = TestEnv::new();
     let script = super::fixtures().join("mcp/fake.sh");
-    let file = |description: &str| {
+    let file = |command: &str| {
         let dir = env.workdir();
-        let server =
-            json!({"command": "sh", "args": [script], "env": {"FAKE_DIR": dir}, "note": description});
+        let server = json!({"command": command, "args": [script], "env": {"FAKE_DIR": dir}});
         env.file(".mcp.json", json!({"mcpServers": {"fake": server}}).to_string());
     };
-    let last = || env.lango(&["tools"]).success().out.lines().last().unwrap().to_owned();
-    file("as it was");
-    assert!(last().contains("read .mcp.json, then run `lango tools --approve`"), "{}", last());
-    assert!(!env.workdir().join("log").exists());
-    let output = run(&env).success();
-    assert!(output.err.contains("is not used: it is defined in this directory"), "{}", output.err);
-    assert!(!env.workdir().join("log").exists());
-    env.lango(&["tools", "--approve"]).success();
-    assert!(last().starts_with("fake__grow "), "{}", last());
-    file("as somebody changed it");
-    assert!(last().contains("is not used"), "{}", last());
-    env.file("lango.toml", "mcpJson = \"allow\"\n");
-    assert!(last().starts_with("fake__grow "), "{}", last());
-    env.file("lango.toml", "mcpJson = \"deny\"\n");
-    assert!(!last().contains("fake"), "{}", last());
+    let tools = || env.run(&mut env.command_without_trust(["tools"])).success();
+    let started = || env.workdir().join("log").exists();
+    file("sh");
+    let output = tools();
+    assert!(output.err.contains("is not trusted; review and trust it with: lango trust add"), "{output:?}");
+    assert!(!output.out.contains("fake") && !started());
+    env.run(&mut env.command_without_trust(["trust", "add"])).success();
+    assert!(tools().out.contains("fake__grow ") && started());
+    file("bash");
+    let output = tools();
+    assert!(output.err.contains("does more than when it was trusted"), "{output:?}");
+    assert!(!output.out.contains("fake"));
+    // The folder's own file cannot allow what the folder is not trusted with; that of the data directory can.
+    let decide = |decision: &str| format!("mcpJson = \"{decision}\"\n");
+    env.file("lango.toml", decide("allow"));
+    assert!(!tools().out.contains("fake"));
+    std::fs::remove_file(env.workdir().join("lango.toml")).unwrap();
+    std::fs::write(env.home().join("lango.toml"), decide("allow")).unwrap();
+    assert!(tools().out.contains("fake__grow "));
+    std::fs::write(env.home().join("lango.toml"), decide("deny")).unwrap();
+    let output = tools();
+    assert!(!output.out.contains("fake") && output.err.is_empty(), "{output:?}");
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn concurrent_readiness_checks_share_one_write() {
 fn request_after_an_io_error_succeeds_with_the_same_idempotency_key() {
     let env = TestEnv::scripted("", ECHO);
     let mut shell = Command::new("sh");
-    let script = "trap '' XFSZ; ulimit -f 2000; exec \"$1\" serve --port 0 --no-auth";
+    let script = "trap '' XFSZ; ulimit -f 2000; exec \"$1\" --trust serve --port 0 --no-auth";
     shell.args(["-c", script, "sh", LANGO]).current_dir(env.workdir()).env_clear().envs(env.variables());
     let server = TestServer::spawn(&mut shell);
     server.create_session("lango", "s");
@@ -258,7 +258,7 @@ fn requests_after_a_full_disk_succeed_with_the_same_idempotency_keys() {
     let control = env.workdir().join("control");
     let script = r#"
         mount -t tmpfs -o size=4m none "$LANGO_HOME" || { echo "listening on http://nowhere" >&2; exit; }
-        "$1" serve --port 0 --no-auth &
+        "$1" --trust serve --port 0 --no-auth &
         while sleep 0.02; do
             if [ -e "$2-fill" ]; then cat /dev/zero > "$LANGO_HOME/filler" 2>/dev/null; rm "$2-fill"; fi
             if [ -e "$2-free" ]; then rm "$LANGO_HOME/filler" "$2-free"; fi
