@@ -16,7 +16,7 @@
 //! | [`mask`] | redaction of secrets in results |
 //! | [`outputs`] | the store of long outputs, and `read_output` |
 //! | [`stub`] | stub tools for tests and demonstrations |
-//! | `args`, `blocking`, `http`, `media`, `paging` | argument parsing, cancellable blocking work, HTTP clients, binary detection, excerpts of long text |
+//! | `args`, `blocking`, `charset`, `http`, `media`, `paging` | argument parsing, cancellable blocking work, character encodings, HTTP clients, binary detection, excerpts of long text |
 //!
 //! **Invariant.** A tool knows no session, event or provider: it reaches the turn only through [`ToolHost`]. A failing tool
 //! never ends the turn: every failure is a [`ToolsError`], whose text becomes the result for the model.
@@ -26,6 +26,7 @@ use std::{path::Path, sync::Arc};
 mod args;
 mod blocking;
 pub mod calculate;
+mod charset;
 pub mod command;
 pub mod error;
 pub mod exec;

@@ -26,12 +26,17 @@ pub(crate) fn binary_kind(sample: &[u8]) -> Option<&'static str> {
     if sample.starts_with(b"\xff\xfe") || sample.starts_with(b"\xfe\xff") {
         return Some("UTF-16 text, which cannot be read here");
     }
-    if let Some((_, name)) = MAGIC.iter().find(|(magic, _)| sample.starts_with(magic)) {
-        return Some(name);
+    if let Some(kind) = magic(sample) {
+        return Some(kind);
     }
     let invalid = sample.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
     let is_binary = sample.contains(&0) || invalid * 10 > sample.len();
     is_binary.then_some("binary data")
+}
+
+/// The kind of binary data whose magic bytes `sample` begins with.
+pub(crate) fn magic(sample: &[u8]) -> Option<&'static str> {
+    MAGIC.iter().find(|(magic, _)| sample.starts_with(magic)).map(|(_, name)| *name)
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
 //! Bounded views of long text: the whole of a small text, head and tail of a larger one, or a range of lines.
 
-use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
-};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use crate::{ToolsError, blocking::CancelFlag};
 
@@ -28,7 +25,7 @@ pub(crate) struct HeadAndTail {
     pub(crate) next: usize,
 }
 
-pub(crate) fn read_excerpt(mut file: File, size: u64) -> io::Result<Excerpt> {
+pub(crate) fn read_excerpt(mut file: impl Read + Seek, size: u64) -> io::Result<Excerpt> {
     let mut head = Vec::new();
     // The size is only a hint: files grow, and files of procfs report a size of 0.
     (&mut file).take(MAX_WHOLE as u64 + 1).read_to_end(&mut head)?;
@@ -79,7 +76,11 @@ impl PageError {
 }
 
 /// Reads a range of lines in one pass. Memory use is bounded by the size of a page.
-pub(crate) fn read_lines(file: File, range: &LineRange, cancel: &CancelFlag) -> Result<LinePage, PageError> {
+pub(crate) fn read_lines(
+    file: impl Read,
+    range: &LineRange,
+    cancel: &CancelFlag,
+) -> Result<LinePage, PageError> {
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     let mut page = PageBuilder { line: 1, line_start: 0, text: Vec::new() };
     let more = loop {

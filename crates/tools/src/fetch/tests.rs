@@ -116,7 +116,7 @@ async fn page_is_converted_to_text_and_marked_as_untrusted() {
     let requests = server.requests.lock().unwrap();
     let request = requests[0].to_ascii_lowercase();
     assert!(
-        request.starts_with("get / http/1.1\r\n") && request.contains("accept-encoding: identity\r\n"),
+        request.starts_with("get / http/1.1\r\n") && request.contains("accept-encoding: gzip\r\n"),
         "{request}"
     );
     assert!(!request.contains("cookie") && !request.contains("authorization"));
@@ -136,16 +136,34 @@ async fn json_is_returned_unchanged_and_binary_data_is_identified() {
 }
 
 #[tokio::test]
-async fn compressed_response_is_not_decompressed_and_a_long_page_is_truncated() {
-    let bomb = ok("Content-Type: text/html\r\nContent-Encoding: gzip", b"\x1f\x8b\x08\0\0\0\0\0");
-    let server =
-        TestServer::new(vec![bomb, ok("Content-Type: text/plain", "x".repeat(100_000).as_bytes())]).await;
-    let result = get(&server.url("a.test", "/")).await.unwrap();
-    assert_eq!(result["binary"], "data compressed as gzip, which was not requested and is not decompressed");
+async fn gzip_is_decompressed_up_to_the_limit_and_other_codings_are_not() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    io::Write::write_all(&mut encoder, "x".repeat(100_000).as_bytes()).unwrap();
+    let bomb = encoder.finish().unwrap();
+    let server = TestServer::new(vec![
+        ok("Content-Type: text/plain\r\nContent-Encoding: gzip", &bomb),
+        ok("Content-Type: text/html\r\nContent-Encoding: br", b"\x0b\x02\x80"),
+        ok("Content-Type: text/plain", "x".repeat(100_000).as_bytes()),
+    ])
+    .await;
     let limits = FetchLimits { bytes: 1000, ..FetchLimits::default() };
     let (_dir, tool) = tool_with(ScriptedResolver::new(&[&["127.0.0.1"]]), limits);
-    let cut = call_tool(&tool, json!({"url": server.url("a.test", "/")})).await.unwrap();
+    let url = json!({"url": server.url("a.test", "/")});
+    let cut = call_tool(&tool, url.clone()).await.unwrap();
+    let expected = json!("only the first 1000 bytes were decompressed");
+    assert_eq!((&cut["cut"], &cut["bytes"]), (&expected, &json!(1000)));
+    let brotli = call_tool(&tool, url.clone()).await.unwrap();
+    assert_eq!(brotli["binary"], "data compressed as br, which was not requested and is not decompressed");
+    let cut = call_tool(&tool, url).await.unwrap();
     assert_eq!((&cut["cut"], &cut["bytes"]), (&json!("only the first 1000 bytes were read"), &json!(1000)));
+}
+
+#[tokio::test]
+async fn page_in_another_encoding_is_decoded_and_its_encoding_named() {
+    let page = encoding_rs::WINDOWS_1251.encode("<meta charset=windows-1251><p>Привет</p>").0.into_owned();
+    let server = TestServer::new(vec![ok("Content-Type: text/html; charset=utf-8", &page)]).await;
+    let result = get(&server.url("a.test", "/")).await.unwrap();
+    assert_eq!((&result["output"], &result["encoding"]), (&json!("Привет"), &json!("windows-1251")));
 }
 
 #[tokio::test]

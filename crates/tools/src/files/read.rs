@@ -2,9 +2,10 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Seek},
+    io::{self, Cursor, Read, Seek},
 };
 
+use encoding_rs::{Encoding, UTF_8};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,11 +18,13 @@ use super::{
 use crate::{
     Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
     blocking::{self, CancelFlag},
-    media,
+    charset::{self, SampleKind},
     paging::{self, Excerpt, HeadAndTail, LineRange},
 };
 
 const NAME: &str = "read_file";
+/// Size limit of a file that is decoded as a whole.
+const MAX_DECODED: u64 = 16 * 1024 * 1024;
 
 /// The tool `read_file`.
 #[derive(Debug)]
@@ -88,26 +91,73 @@ fn read(
     let fail = |source| read_error(&target.display_path(), source);
     let metadata = file.metadata().map_err(fail)?;
     let size = metadata.len();
-    let mut sample = Vec::with_capacity(media::SNIFF_BYTES);
-    (&mut file).take(media::SNIFF_BYTES as u64).read_to_end(&mut sample).map_err(fail)?;
-    if let Some(kind) = media::binary_kind(&sample) {
-        return Ok(json!({"path": target.display_path(), "bytes": size, "binary": kind}));
-    }
+    let mut sample = Vec::new();
+    (&mut file).take(charset::SAMPLE_BYTES as u64).read_to_end(&mut sample).map_err(fail)?;
+    let encoding = match charset::detect(&sample) {
+        SampleKind::Text(encoding) => encoding,
+        SampleKind::Binary(kind) => {
+            return Ok(json!({"path": target.display_path(), "bytes": size, "binary": kind}));
+        }
+    };
     file.rewind().map_err(fail)?;
-    let (answer, digest) = if args.offset.is_none() && args.limit.is_none() {
-        read_whole_or_ends(file, &target, size).map_err(fail)?
+    let (answer, digest) = if encoding == UTF_8 {
+        read_pages(file, &target, (size, args), cancel)?
     } else {
-        let range =
-            LineRange { first: args.offset.unwrap_or(1).max(1), count: args.limit.unwrap_or(usize::MAX) };
-        (read_lines(file, &target, &range, cancel)?, None)
+        read_decoded(file, &target, (encoding, args), cancel)?
     };
     versions.record(&target.absolute(), &metadata, digest);
     Ok(answer)
 }
 
+/// Reads what the arguments ask for from UTF-8 text. The digest is known only for a whole file.
+fn read_pages(
+    file: impl Read + Seek,
+    target: &ResolvedPath,
+    (size, args): (u64, &ReadFileArgs),
+    cancel: &CancelFlag,
+) -> Result<(Value, Option<ContentDigest>), ToolsError> {
+    if args.offset.is_none() && args.limit.is_none() {
+        let fail = |source| read_error(&target.display_path(), source);
+        return read_whole_or_ends(file, target, size).map_err(fail);
+    }
+    let range = LineRange { first: args.offset.unwrap_or(1).max(1), count: args.limit.unwrap_or(usize::MAX) };
+    Ok((read_lines(file, target, &range, cancel)?, None))
+}
+
+/// Reads a file that is not in UTF-8: it is decoded as a whole, so that pages are cut between characters. The answer names
+/// its encoding.
+fn read_decoded(
+    mut file: File,
+    target: &ResolvedPath,
+    (encoding, args): (&'static Encoding, &ReadFileArgs),
+    cancel: &CancelFlag,
+) -> Result<(Value, Option<ContentDigest>), ToolsError> {
+    let mut bytes = Vec::new();
+    (&mut file)
+        .take(MAX_DECODED + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|source| read_error(&target.display_path(), source))?;
+    if bytes.len() as u64 > MAX_DECODED {
+        let (path, name) = (target.display_path(), encoding.name());
+        return Err(ToolsError::Failed(format!(
+            "`{path}` is {name} text of more than {} MiB; convert it to UTF-8 first, for example with iconv",
+            MAX_DECODED >> 20
+        )));
+    }
+    let text = charset::decode(&bytes, encoding);
+    let size = text.len() as u64;
+    let (mut answer, whole) = read_pages(Cursor::new(text.as_bytes()), target, (size, args), cancel)?;
+    if whole.is_some() {
+        answer["bytes"] = bytes.len().into();
+    }
+    answer["encoding"] = encoding.name().into();
+    // The digest is about the file, not about its decoded text.
+    Ok((answer, whole.map(|_| ContentDigest::compute(&bytes))))
+}
+
 /// The whole file, or its head and tail with the size of the gap between them. The digest is known only for a whole file.
 fn read_whole_or_ends(
-    file: File,
+    file: impl Read + Seek,
     target: &ResolvedPath,
     size: u64,
 ) -> io::Result<(Value, Option<ContentDigest>)> {
@@ -126,7 +176,7 @@ fn read_whole_or_ends(
 }
 
 fn read_lines(
-    file: File,
+    file: impl Read,
     target: &ResolvedPath,
     range: &LineRange,
     cancel: &CancelFlag,
@@ -141,9 +191,9 @@ fn read_lines(
     Ok(answer)
 }
 
-/// Decodes UTF-8 lossily: a Latin-1 file with `�` for some characters is more useful than an error.
+/// Decodes UTF-8 lossily: text with `�` for an invalid byte is more useful than an error.
 fn decode(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)).into_owned()
 }
 
 #[cfg(test)]
@@ -234,6 +284,37 @@ mod tests {
         assert_eq!(second["next_offset"], 3);
         let whole = call_tool(&tool, json!({"path": "min.js"})).await.unwrap();
         assert!(!whole["text"].as_str().unwrap().contains('\u{fffd}'));
+    }
+
+    #[tokio::test]
+    async fn other_encodings_are_decoded_and_named() {
+        let bytes = encoding_rs::SHIFT_JIS.encode("日本語のファイル\n二行目です\n").0.into_owned();
+        let (_dir, tool) = tool("a.txt", &bytes);
+        let whole = call_tool(&tool, json!({"path": "a.txt"})).await.unwrap();
+        let text = "日本語のファイル\n二行目です\n";
+        assert_eq!(
+            whole,
+            json!({"path": "a.txt", "bytes": bytes.len(), "text": text, "encoding": "Shift_JIS"})
+        );
+        let second = call_tool(&tool, json!({"path": "a.txt", "offset": 2})).await.unwrap();
+        assert_eq!(
+            second,
+            json!({"path": "a.txt", "first_line": 2, "text": "二行目です\n", "encoding": "Shift_JIS"})
+        );
+    }
+
+    #[tokio::test]
+    async fn pages_of_utf16_are_cut_between_characters() {
+        let lines = (1..=20_000).fold("\u{feff}".to_owned(), |text, line| format!("{text}строка {line}\r\n"));
+        let bytes: Vec<u8> = lines.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let (_dir, tool) = tool("a.txt", bytes);
+        let answer = call_tool(&tool, json!({"path": "a.txt"})).await.unwrap();
+        let text = answer["text"].as_str().unwrap();
+        assert!(text.starts_with("строка 1\r\n") && text.ends_with("строка 20000\r\n"), "{text}");
+        assert!(!text.contains('\u{fffd}'));
+        assert_eq!(answer["encoding"], "UTF-16LE");
+        let page = call_tool(&tool, json!({"path": "a.txt", "offset": 19_999})).await.unwrap();
+        assert_eq!(page["text"], "строка 19999\r\nстрока 20000\r\n");
     }
 
     #[tokio::test]

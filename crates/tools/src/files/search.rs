@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use encoding_rs::UTF_8;
 use futures::future::BoxFuture;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -11,7 +12,7 @@ use super::{root::ResolvedPath, roots::FileRoots, walk::walk};
 use crate::{
     Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
     blocking::{self, CancelFlag},
-    media,
+    charset::{self, SampleKind},
 };
 
 const NAME: &str = "search_files";
@@ -127,8 +128,14 @@ impl SearchResults {
         file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(fail)?;
         if bytes.len() as u64 > MAX_FILE {
             self.too_large += 1;
-        } else if media::binary_kind(&bytes[..bytes.len().min(media::SNIFF_BYTES)]).is_none() {
-            self.collect(target, &bytes, pattern);
+        } else if let SampleKind::Text(encoding) =
+            charset::detect(&bytes[..bytes.len().min(charset::SAMPLE_BYTES)])
+        {
+            if encoding == UTF_8 {
+                self.collect(target, &bytes, pattern);
+            } else {
+                self.collect(target, charset::decode(&bytes, encoding).as_bytes(), pattern);
+            }
         }
         Ok(())
     }
@@ -254,6 +261,15 @@ mod tests {
             text.starts_with("…ä") && text.contains("needle") && text.ends_with("x…") && text.len() < 300,
             "{text}"
         );
+    }
+
+    #[tokio::test]
+    async fn files_in_other_encodings_are_searched() {
+        let cyrillic = encoding_rs::WINDOWS_1251.encode("первая строка\nвторая строка\n").0.into_owned();
+        let wide: Vec<u8> = "\u{feff}одна\r\nвторая\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let (_dir, tool) = tree(&[("a.txt", &cyrillic), ("b.txt", &wide)]);
+        let answer = call_tool(&tool, json!({"pattern": "вторая"})).await.unwrap();
+        assert_eq!(matches(&answer), ["a.txt:2: вторая строка", "b.txt:2: вторая"]);
     }
 
     #[tokio::test]
