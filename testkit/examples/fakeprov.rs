@@ -7,7 +7,7 @@ use std::{
     io::{self, Write as _},
     thread,
 };
-use testkit::fakeprov::{Fake, SCENARIOS};
+use testkit::fakeprov::{FakeProvider, SCENARIOS};
 
 fn main() -> io::Result<()> {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -20,7 +20,7 @@ fn main() -> io::Result<()> {
         writeln!(io::stdout(), "usage: fakeprov [--port PORT]\nscenarios: {}", SCENARIOS.join(" "))?;
         return Ok(());
     };
-    let fake = Fake::on_port(port)?;
+    let fake = FakeProvider::on_port(port)?;
     writeln!(io::stdout(), "LISTENING {}", fake.port())?;
     loop {
         thread::park();

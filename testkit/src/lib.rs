@@ -2,15 +2,18 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`store_suite`] | tests that every store backend must pass |
+//! | [`store_suite`] | contract tests that every store backend must pass |
 //! | [`property`] | deterministic property tests with coverage counts |
 //! | [`legal`] | the rules of each provider's wire format |
 //! | [`fakeprov`] | fake provider servers with fault scenarios |
+//! | [`sse`], [`random`] | a reader of server-sent events; reproducible random numbers |
 
 pub mod fakeprov;
 pub mod legal;
 pub mod property;
 mod provider_api;
+pub mod random;
+pub mod sse;
 pub mod store_suite;
 
 pub use provider_api::ProviderApi;

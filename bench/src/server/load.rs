@@ -3,7 +3,7 @@
 use super::{
     process::Process,
     sides::long,
-    wire::{Connection, Session},
+    wire::{BenchSession, Connection},
 };
 use crate::{
     Result,
@@ -79,7 +79,7 @@ pub(super) async fn run(server: &Process, effort: Effort) -> Result<Run> {
 
 async fn sequential_turns(server: &Process) -> Result<Vec<f64>> {
     let mut connection = Connection::open(server.address).await?;
-    let session = Session::new("alone", "alone");
+    let session = BenchSession::new("alone", "alone");
     connection.create_session(&session).await?;
     // The first turn loads the agent.
     connection.turn(&session).await?;
@@ -93,8 +93,8 @@ async fn sequential_turns(server: &Process) -> Result<Vec<f64>> {
 }
 
 async fn concurrent_turns(server: &Process) -> Result<ConcurrentLoad> {
-    let sessions: Vec<Session> =
-        (0..CLIENTS).map(|client| Session::new(format!("u{client}"), format!("c{client}"))).collect();
+    let sessions: Vec<BenchSession> =
+        (0..CLIENTS).map(|client| BenchSession::new(format!("u{client}"), format!("c{client}"))).collect();
     for session in &sessions {
         Connection::open(server.address).await?.create_session(session).await?;
     }
@@ -111,7 +111,7 @@ async fn concurrent_turns(server: &Process) -> Result<ConcurrentLoad> {
 }
 
 /// Returns the latencies of the successful turns of one client, and the last failure.
-async fn client(address: SocketAddr, session: &Session) -> Result<(Vec<f64>, Option<String>)> {
+async fn client(address: SocketAddr, session: &BenchSession) -> Result<(Vec<f64>, Option<String>)> {
     let mut connection = Connection::open(address).await?;
     let (mut latencies, mut failure) = (Vec::with_capacity(TURNS), None);
     for _ in 0..TURNS {
@@ -130,7 +130,8 @@ async fn client(address: SocketAddr, session: &Session) -> Result<(Vec<f64>, Opt
 /// Returns the CPU time of a turn in a new session and in the long one.
 async fn new_and_long(server: &Process, turns: usize) -> Result<(f64, f64)> {
     let mut connection = Connection::open(server.address).await?;
-    let news: Vec<Session> = (0..turns).map(|number| Session::new("new", format!("n{number}"))).collect();
+    let news: Vec<BenchSession> =
+        (0..turns).map(|number| BenchSession::new("new", format!("n{number}"))).collect();
     for session in &news {
         connection.create_session(session).await?;
     }

@@ -2,7 +2,7 @@
 
 use super::{
     process::Process,
-    wire::{APP, Session},
+    wire::{APP, BenchSession},
 };
 use crate::{Result, raw, turn};
 use std::{
@@ -15,8 +15,8 @@ const USER: &str = "u";
 const LONG: &str = "long";
 
 /// The session with many events of 200 bytes each.
-pub(super) fn long() -> Session {
-    Session::new(USER, LONG)
+pub(super) fn long() -> BenchSession {
+    BenchSession::new(USER, LONG)
 }
 
 const SCRIPT: &str = "

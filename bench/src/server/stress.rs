@@ -3,7 +3,7 @@
 use super::{
     process::Process,
     sides::long,
-    wire::{Connection, Session},
+    wire::{BenchSession, Connection},
 };
 use crate::{
     Result,
@@ -28,7 +28,7 @@ pub(super) async fn readers(server: &Process) -> Result<Vec<Figure>> {
     let mut connection = Connection::open(server.address).await?;
     let mut paths = Vec::with_capacity(SUBSCRIBED_RUNS);
     for number in 0..SUBSCRIBED_RUNS {
-        let session = Session::new(format!("r{number}"), "hangs");
+        let session = BenchSession::new(format!("r{number}"), "hangs");
         connection.create_session(&session).await?;
         let body = json!({"newMessage": {"role": "user", "parts": [{"text": "hang"}]}, "streaming": true});
         let path = format!("{}/runs", session.path());
@@ -67,8 +67,9 @@ fn raise_file_limit() -> Result<()> {
 
 /// 1,000 runs in as many sessions, started at the same time.
 pub(super) async fn runs(server: &Process) -> Result<Vec<Figure>> {
-    let sessions: Vec<Session> =
-        (0..RUNS).map(|number| Session::new(format!("m{}", number % 50), format!("m{number}"))).collect();
+    let sessions: Vec<BenchSession> = (0..RUNS)
+        .map(|number| BenchSession::new(format!("m{}", number % 50), format!("m{number}")))
+        .collect();
     let mut connections = Vec::with_capacity(RUNS);
     for session in &sessions {
         let mut connection = Connection::open(server.address).await?;

@@ -12,12 +12,12 @@ use tokio::{
 pub(super) const APP: &str = "bench";
 
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub(super) struct BenchSession {
     pub(super) user: String,
     pub(super) id: String,
 }
 
-impl Session {
+impl BenchSession {
     pub(super) fn new(user: impl Into<String>, id: impl Into<String>) -> Self {
         Self { user: user.into(), id: id.into() }
     }
@@ -142,13 +142,13 @@ impl Connection {
         Ok(line)
     }
 
-    pub(super) async fn create_session(&mut self, session: &Session) -> Result<()> {
+    pub(super) async fn create_session(&mut self, session: &BenchSession) -> Result<()> {
         let path = format!("/apps/{APP}/users/{}/sessions", session.user);
         self.request("POST", &path, Some(&json!({"sessionId": session.id}))).await?.success().map(drop)
     }
 
     /// Sends one message and reads the events of its run.
-    pub(super) async fn turn(&mut self, session: &Session) -> Result<()> {
+    pub(super) async fn turn(&mut self, session: &BenchSession) -> Result<()> {
         let message = session.message("What is the weather like in Paris?");
         let answer = self.request("POST", "/run_sse", Some(&message)).await?;
         let events = answer.success()?;

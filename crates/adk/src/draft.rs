@@ -43,7 +43,7 @@ impl DraftFlush {
         self.requested.is_cancelled()
     }
 
-    /// Admits text that is about to be emitted. Pending for ever once a flush is requested.
+    /// Admits text that is about to be emitted. Pending forever once a flush is requested.
     ///
     /// The token is acquired before the flag is read: either the flush sees the token and waits, or this call sees the flag
     /// and stops.

@@ -63,7 +63,7 @@ pub struct PendingWork {
     pub deferred: Vec<PendingCall>,
 }
 
-/// One change of the pending work. A store can keep each item in a row of its own.
+/// One change of the pending work. A store can keep each item in a separate row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PendingChange {
     Active(String),

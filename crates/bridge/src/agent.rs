@@ -42,7 +42,7 @@ use lock::LockExt;
 use session::{RunStatus, Store};
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -137,7 +137,7 @@ impl Agent {
         let collector = Mutex::new(AnswerCollector::default());
         let collect = |event: &Event| collector.locked().push(event);
         self.run(request, &collect).await?;
-        Ok(collector.into_inner().unwrap_or_else(PoisonError::into_inner).into_text())
+        Ok(collector.into_value().into_text())
     }
 
     /// Runs one turn. Waits while earlier messages of the session are in progress. Events reach `out` as they happen.

@@ -10,13 +10,13 @@ mod view;
 use bridge::{Budget, store::row::save, view::history};
 use proptest::prelude::*;
 use provider::ModelRequest;
-use runs::Run;
+use runs::GeneratedRun;
 use serde_json::Value;
 use session::{Seq, StoredMessage};
 use testkit::property::{CaseTally, check};
 
 /// The requests of a run, in order.
-fn requests(run: &Run) -> Vec<ModelRequest> {
+fn requests(run: &GeneratedRun) -> Vec<ModelRequest> {
     let rows: Vec<StoredMessage> = run
         .events
         .iter()
@@ -29,7 +29,7 @@ fn requests(run: &Run) -> Vec<ModelRequest> {
 fn request_starts_with_the_previous_request() {
     let tally = CaseTally::default();
     check(1_400, &runs::run(), |run| {
-        run.tell(&tally);
+        run.count_properties(&tally);
         for (pair, asked) in requests(&run).windows(2).zip(run.asked.windows(2)) {
             let (before, after) = (&pair[0], &pair[1]);
             let grew = run.grew(asked[0], asked[1]);

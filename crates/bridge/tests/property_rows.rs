@@ -47,7 +47,7 @@ fn count_properties(tally: &CaseTally, events: &[Event]) {
     tally.count("files", parts().any(|part| matches!(part.data, Data::InlineData(_) | Data::FileData(_))));
     tally.count("signed thoughts", parts().any(|part| part.is_thought() && part.thought_signature.is_some()));
     tally.count(
-        "parts that nobody knows",
+        "unknown parts",
         parts().any(|part| matches!(part.data, Data::Unknown) && !part.extra.is_empty()),
     );
     tally.count("events without content", events.iter().any(|event| event.content.is_none()));

@@ -8,15 +8,15 @@ use crate::{
 };
 use adk::trace::Trace;
 use bridge::Turns;
+use file_stamp::FileStamp;
 use lock::LockExt;
 use server::{AppFault, AppFaultKind, AppLookupError, AppsStatus, BrokenApp, ServedApp};
 use session::Store;
 use std::{
     collections::BTreeMap,
-    fs,
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 use tokio::{runtime::Handle, sync::OnceCell, task};
 
@@ -47,13 +47,11 @@ struct AppTable {
 /// An app as it was loaded last.
 struct LoadedApp {
     app: Option<Arc<ServedApp>>,
-    files: Vec<(PathBuf, FileStamp)>,
+    /// The stamp of each file; `None` if it does not exist.
+    files: Vec<(PathBuf, Option<FileStamp>)>,
     /// The last load error, and when it occurred.
     error: Option<(AppFault, Instant)>,
 }
-
-/// Modification time and size of a file; `None` if it does not exist.
-type FileStamp = Option<(SystemTime, u64)>;
 
 impl Apps {
     pub(crate) fn new(settings: Settings, store: Arc<dyn Store>, (turns, trace): (Turns, Trace)) -> Self {
@@ -138,7 +136,7 @@ impl Apps {
     }
 
     fn open(&self, plan: Plan) -> anyhow::Result<LoadedApp> {
-        let files = plan.files.iter().map(|path| (path.clone(), stamp(path))).collect();
+        let files = plan.files.iter().map(|path| (path.clone(), FileStamp::read(path).ok())).collect();
         let wiring::App { name, agent, model, .. } =
             plan.open(Arc::clone(&self.store), self.trace.clone())?;
         let agent = agent.with_turns(self.turns.clone());
@@ -204,7 +202,7 @@ impl LoadedApp {
     fn is_fresh(&self) -> bool {
         match &self.error {
             Some((_, since)) => since.elapsed() < RELOAD_INTERVAL,
-            None => self.files.iter().all(|(path, was)| stamp(path) == *was),
+            None => self.files.iter().all(|(path, was)| FileStamp::read(path).ok() == *was),
         }
     }
 }
@@ -240,9 +238,4 @@ fn not_found(name: &str) -> AppLookupError {
     AppLookupError::NotFound(format!(
         "Agent not found: '{name}'. No matching directory or module exists in 'agents/{name}'."
     ))
-}
-
-fn stamp(path: &PathBuf) -> FileStamp {
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
 }

@@ -113,7 +113,7 @@ pub(crate) enum RulesCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a rule: matching calls ask again, also in running processes
+    /// Revoke a rule: matching calls require approval again, also in running processes
     Revoke {
         /// The rule's id, as in the list
         id: String,

@@ -11,7 +11,7 @@
 //! **Why not the crate `fail`.** It cannot abort the process, a pause blocks the runtime worker, an action cannot be bound to
 //! the n-th hit of one point, and it adds `rand`, `log` and `once_cell` to the dependencies of the product.
 //!
-//! **Invariant.** The state is global: a test that arms a point must run in a process of its own.
+//! **Invariant.** The state is global: a test that arms a point must run in a separate process.
 
 mod point;
 

@@ -12,12 +12,12 @@ use crate::{
     http::{self, SecretString, StreamingCall},
 };
 use base_url::BaseUrl;
+use bounded_cache::{BoundedCache, Limits};
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use lock::LockExt;
 use reqwest::{Client, Method, header::HeaderMap};
 use std::{
-    collections::HashSet,
     fmt,
     sync::{Arc, Mutex, OnceLock},
     time::Duration,
@@ -32,8 +32,8 @@ pub struct RemoteProvider {
     endpoint: ProviderEndpoint,
     secrets: Arc<[SecretString]>,
     client: OnceLock<EndpointClient>,
-    /// Warnings that were emitted already.
-    emitted_warnings: Mutex<HashSet<String>>,
+    /// Warnings that were emitted already. They name files of users, so their number is bounded.
+    emitted_warnings: Mutex<BoundedCache<String, ()>>,
 }
 
 /// The client that the first call builds from the endpoint.
@@ -43,13 +43,16 @@ struct EndpointClient {
     headers: HeaderMap,
 }
 
+/// The number of warnings that are remembered, so that each is emitted once.
+const MAX_WARNINGS: usize = 256;
 /// The timeout for the list of models.
 const MODEL_LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl RemoteProvider {
     pub fn new(endpoint: ProviderEndpoint) -> Self {
         let secrets = endpoint.secrets().into();
-        Self { endpoint, secrets, client: OnceLock::new(), emitted_warnings: Mutex::default() }
+        let emitted_warnings = Mutex::new(BoundedCache::new(Limits::entries(MAX_WARNINGS)));
+        Self { endpoint, secrets, client: OnceLock::new(), emitted_warnings }
     }
 
     pub fn endpoint(&self) -> &ProviderEndpoint {
@@ -134,7 +137,11 @@ impl RemoteProvider {
         let mut emitted = self.emitted_warnings.locked();
         options
             .chain(files)
-            .filter(|warning| emitted.insert(warning.clone()))
+            .filter(|warning| {
+                let is_new = emitted.get(warning.as_str()).is_none();
+                emitted.insert(warning.clone(), (), 1);
+                is_new
+            })
             .map(StreamEvent::Warning)
             .collect()
     }

@@ -174,7 +174,7 @@ impl SessionStream {
     }
 
     async fn next(&mut self) -> Result<Bytes, ServiceError> {
-        // A large state is a chunk of its own. Otherwise it would be copied beside its charge.
+        // A large state is a separate chunk. Otherwise it would be copied beside its charge.
         if self.begin.len() > SMALL_PART {
             return Ok(std::mem::take(&mut self.begin));
         }

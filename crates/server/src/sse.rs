@@ -24,7 +24,7 @@ pub(crate) enum ArtifactSplit {
     Keep,
 }
 
-/// The framing of a stream. In both, an idle stream gets comments in blocks of their own, which the known clients of ADK skip.
+/// The framing of a stream. In both, an idle stream gets comments in separate blocks, which the known clients of ADK skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SseFraming {
     /// Each block is one `data:` line. Google's JavaScript client parses everything after the first `data: ` of a block as JSON,

@@ -1,6 +1,8 @@
 //! TLS with rustls and ring. Certificate files that change on disk are reloaded with the next connection.
 
 use crate::instrument::LogSink;
+use file_stamp::FileStamp;
+use lock::RwLockExt;
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -12,7 +14,7 @@ use std::{
     fmt, fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Once, PoisonError, RwLock},
+    sync::{Arc, Once, RwLock},
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -46,14 +48,14 @@ struct PemFiles {
     key: PathBuf,
 }
 
-/// Inode, length and change time: differs between two contents of a file, even if its modification time was restored.
-type PemRevision = Option<(u64, u64, i64, i64)>;
+/// With the change time: differs between two contents of a file, even if its modification time was restored.
+type PemRevision = Option<(FileStamp, i64, i64)>;
 
 impl PemFiles {
     fn revisions(&self) -> [PemRevision; 2] {
         let revision = |path: &Path| -> io::Result<_> {
             let file = fs::metadata(path)?;
-            Ok((file.ino(), file.len(), file.ctime(), file.ctime_nsec()))
+            Ok((FileStamp::from(&file), file.ctime(), file.ctime_nsec()))
         };
         [revision(&self.certificates).ok(), revision(&self.key).ok()]
     }
@@ -86,12 +88,12 @@ struct LoadedCertificate {
 impl ReloadingCertificate {
     /// The loaded pair, if the files have not changed.
     fn cached(&self, revisions: [PemRevision; 2]) -> Option<Arc<CertifiedKey>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read_locked();
         (current.revisions == revisions).then(|| Arc::clone(&current.pair))
     }
 
     fn reload(&self, revisions: [PemRevision; 2]) -> Arc<CertifiedKey> {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write_locked();
         // Another connection may have reloaded them meanwhile.
         if current.revisions != revisions {
             current.revisions = revisions;

@@ -2,10 +2,11 @@
 
 use crate::histogram::{BucketBounds, Histogram, HistogramSeries};
 use adk::trace::{MeasuredOperation, Span};
+use lock::RwLockExt;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, RwLock},
     time::Duration,
 };
 
@@ -135,12 +136,12 @@ impl LabelledHistograms {
     }
 
     fn histogram(&self, name: &str, outcome: &'static str) -> Arc<Histogram> {
-        let known = self.by_labels.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.by_labels.read_locked();
         if let Some(histogram) = known.get(outcome).and_then(|names| names.get(name)) {
             return Arc::clone(histogram);
         }
         drop(known);
-        let mut by_labels = self.by_labels.write().unwrap_or_else(PoisonError::into_inner);
+        let mut by_labels = self.by_labels.write_locked();
         let names = by_labels.entry(outcome).or_default();
         let is_new = !names.contains_key(name);
         let name = if is_new && names.len() >= MAX_NAMES { OTHER } else { name };
@@ -148,7 +149,7 @@ impl LabelledHistograms {
     }
 
     fn series(&self) -> Vec<HistogramSeries> {
-        let by_labels = self.by_labels.read().unwrap_or_else(PoisonError::into_inner);
+        let by_labels = self.by_labels.read_locked();
         let labels =
             |name: &str, outcome: &str| vec![(self.label, name.to_owned()), ("outcome", outcome.to_owned())];
         let all = by_labels

@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use crate::{ToolHost, ToolsError};
+use futures::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{ToolHost, ToolReply, ToolRequest, ToolsError, args};
 
 /// Tells blocking work that its call was cancelled or dropped.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +29,22 @@ impl Drop for SetFlagOnDrop {
     fn drop(&mut self) {
         self.0.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// One call of `tool`: parses its arguments and runs `work` on a blocking thread.
+pub(crate) fn call<'a, A, F>(
+    tool: &'static str,
+    request: ToolRequest,
+    work: F,
+) -> BoxFuture<'a, Result<ToolReply, ToolsError>>
+where
+    A: DeserializeOwned + Send + 'static,
+    F: FnOnce(&A, &CancelFlag) -> Result<Value, ToolsError> + Send + 'static,
+{
+    Box::pin(async move {
+        let args: A = args::parse(tool, request.args)?;
+        run(&*request.host, move |cancel| work(&args, cancel)).await.map(ToolReply::Done)
+    })
 }
 
 /// Runs `job` on a blocking thread until it returns or the turn is cancelled.

@@ -1,5 +1,6 @@
 //! Functions shared by the HTTP clients of `fetch` and `mcp`.
 
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use std::{error::Error, sync::Once};
 
 /// Installs the TLS crypto provider of the process, unless it has one already.
@@ -8,11 +9,15 @@ pub(crate) fn install_crypto_provider() {
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }
 
-/// The text of the innermost cause, which is the most specific one.
-pub(crate) fn root_cause(error: &dyn Error) -> String {
+/// The text of the innermost cause. Unlike outer ones it does not contain the URL, which may be a secret.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
+    loop {
+        // rmcp's error does not name its source.
+        cause = match (cause.downcast_ref::<StreamableHttpError<reqwest::Error>>(), cause.source()) {
+            (Some(StreamableHttpError::Client(inner)), _) => inner,
+            (_, Some(inner)) => inner,
+            (_, None) => return cause.to_string(),
+        };
     }
-    cause.to_string()
 }

@@ -1,7 +1,7 @@
-//! Fake servers for the providers' HTTP APIs on loopback, with injected faults, exact to the byte.
+//! FakeProvider servers for the providers' HTTP APIs on loopback, with injected faults, exact to the byte.
 //!
 //! The scenario is part of the base URL, `http://127.0.0.1:PORT/s/<scenario>`; the suffix of the path selects the API
-//! (see [`ProviderApi::path`]). All requests are recorded: [`Fake::requests`] or `GET /log` returns them.
+//! (see [`ProviderApi::path`]). All requests are recorded: [`FakeProvider::requests`] or `GET /log` returns them.
 //! If a request ends with a tool result, scenarios with tool calls answer with text, so that a run can end.
 //!
 //! | scenario | response |
@@ -119,7 +119,7 @@ pub fn differs(api: ProviderApi, scenario: &str) -> bool {
 
 /// A running server on its own port. Dropping it stops the server and closes its connections.
 #[derive(Debug)]
-pub struct Fake {
+pub struct FakeProvider {
     port: u16,
     log: Arc<RequestLog>,
     stop: Option<oneshot::Sender<()>>,
@@ -127,7 +127,7 @@ pub struct Fake {
 }
 
 #[expect(clippy::expect_used, reason = "a test cannot run without its server")]
-impl Fake {
+impl FakeProvider {
     /// Starts a server on the caller's runtime, with its clock.
     pub async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port on loopback");
@@ -149,7 +149,7 @@ impl Fake {
     }
 }
 
-impl Fake {
+impl FakeProvider {
     /// Starts a server in its own thread on the given port; 0 selects a free one.
     pub fn on_port(port: u16) -> io::Result<Self> {
         let listener = StdListener::bind(("127.0.0.1", port))?;
@@ -191,7 +191,7 @@ impl Fake {
     }
 }
 
-impl Drop for Fake {
+impl Drop for FakeProvider {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {

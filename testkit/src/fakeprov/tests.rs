@@ -9,13 +9,13 @@ use tokio::{
 
 /// The response on a new connection.
 #[derive(Debug)]
-struct Answer {
+struct RawAnswer {
     raw: Vec<u8>,
     /// The error that ended the connection; `None` if the server closed it.
     error: Option<io::ErrorKind>,
 }
 
-impl Answer {
+impl RawAnswer {
     fn head(&self) -> String {
         let end = self.raw.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
         String::from_utf8(self.raw[..end].to_vec()).unwrap()
@@ -58,16 +58,16 @@ fn post(scenario: &str, path: &str, headers: &str, body: &Value) -> String {
 }
 
 /// Sends a request after which the server closes the connection.
-async fn send(fake: &Fake, request: &str) -> Answer {
+async fn send(fake: &FakeProvider, request: &str) -> RawAnswer {
     let mut stream = TcpStream::connect(("127.0.0.1", fake.port())).await.unwrap();
     let request = request.replacen("\r\n", "\r\nconnection: close\r\n", 1);
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut raw = Vec::new();
     let ended = stream.read_to_end(&mut raw).await;
-    Answer { raw, error: ended.err().map(|error| error.kind()) }
+    RawAnswer { raw, error: ended.err().map(|error| error.kind()) }
 }
 
-async fn request(fake: &Fake, scenario: &str, api: ProviderApi) -> Answer {
+async fn request(fake: &FakeProvider, scenario: &str, api: ProviderApi) -> RawAnswer {
     send(fake, &post(scenario, api.path(), "", &json!({"model": "m"}))).await
 }
 
@@ -89,7 +89,7 @@ fn calls_tools(body: &str) -> bool {
 
 #[tokio::test]
 async fn every_scenario_responds_in_every_api_and_differs_from_ok_unless_served_as_ok() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     for api in ProviderApi::ALL {
         let ok = request(&fake, "ok", api).await;
         let later = |scenario| post(scenario, api.path(), "", &with_results(api));
@@ -107,7 +107,7 @@ async fn every_scenario_responds_in_every_api_and_differs_from_ok_unless_served_
 
 #[tokio::test]
 async fn hanging_response_lasts_until_the_client_disconnects_and_is_marked_aborted() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     for scenario in ["hang", "hanghead", "slowtext-3600000"] {
         for api in ProviderApi::ALL {
             fake.clear();
@@ -127,7 +127,7 @@ async fn hanging_response_lasts_until_the_client_disconnects_and_is_marked_abort
 
 #[tokio::test]
 async fn bytes1_sends_one_byte_per_chunk() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     let (chunks, whole) = request(&fake, "bytes1", ProviderApi::Anthropic).await.chunks();
     assert!(whole && chunks.iter().all(|chunk| chunk.len() == 1));
     assert_eq!(chunks.concat(), request(&fake, "ok", ProviderApi::Anthropic).await.chunks().0.concat());
@@ -135,7 +135,7 @@ async fn bytes1_sends_one_byte_per_chunk() {
 
 #[tokio::test]
 async fn drop_resets_and_cut_closes_the_connection_before_the_last_chunk() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     for api in ProviderApi::ALL {
         let ends = async |scenario| {
             let answer = request(&fake, scenario, api).await;
@@ -150,7 +150,7 @@ async fn drop_resets_and_cut_closes_the_connection_before_the_last_chunk() {
 
 #[tokio::test]
 async fn line_endings_match_the_scenario() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     let crlf = request(&fake, "crlf", ProviderApi::Responses).await.body();
     assert!(crlf.ends_with("\r\n\r\n") && !crlf.replace("\r\n", "").contains('\n'));
     let ok = request(&fake, "ok", ProviderApi::OpenAi).await.body();
@@ -162,7 +162,7 @@ async fn line_endings_match_the_scenario() {
 
 #[tokio::test]
 async fn big_delta_is_one_line_of_4_mb_in_chunks_of_16_kb() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     for api in ProviderApi::ALL {
         let answer = request(&fake, "big", api).await;
         assert!(answer.body().lines().any(|line| line.len() > 4 << 20), "{api:?}");
@@ -172,7 +172,7 @@ async fn big_delta_is_one_line_of_4_mb_in_chunks_of_16_kb() {
 
 #[tokio::test]
 async fn flaky_and_ctxonce_count_requests_per_path_until_cleared() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     let statuses = async |scenario, api| {
         let mut statuses = Vec::new();
         for _ in 0..4 {
@@ -191,7 +191,7 @@ async fn flaky_and_ctxonce_count_requests_per_path_until_cleared() {
 
 #[tokio::test]
 async fn answer_after_tool_results_is_text() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     for api in ProviderApi::ALL {
         for scenario in ["ok", "bytes1", "noid", "nodone", "two"] {
             assert!(calls_tools(&request(&fake, scenario, api).await.body()), "{scenario} in {api:?}");
@@ -204,7 +204,7 @@ async fn answer_after_tool_results_is_text() {
 
 #[tokio::test]
 async fn api_key_of_any_header_is_echoed() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     let keys = ["Authorization: Bearer canary\r\n", "x-api-key: canary\r\n", "x-goog-api-key: canary\r\n"];
     for api in ProviderApi::ALL {
         for key in keys {
@@ -218,7 +218,7 @@ async fn api_key_of_any_header_is_echoed() {
 
 #[tokio::test]
 async fn redirect_targets_another_host_name_of_this_server() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     let host = format!("host: 127.0.0.1:{}\r\n", fake.port());
     let head = send(&fake, &post("redirect", ProviderApi::OpenAi.path(), &host, &json!({}))).await.head();
     let place = format!("Location: http://localhost:{}/s/text/v1/chat/completions", fake.port());
@@ -227,7 +227,7 @@ async fn redirect_targets_another_host_name_of_this_server() {
 
 #[tokio::test]
 async fn model_lists_have_the_format_of_each_api_and_fail_like_answers() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     let list = async |scenario: &str, api: ProviderApi, header: &str| {
         let path = api.models_path();
         send(&fake, &format!("GET /s/{scenario}{path} HTTP/1.1\r\n{header}\r\n")).await
@@ -246,7 +246,7 @@ async fn model_lists_have_the_format_of_each_api_and_fail_like_answers() {
 
 #[test]
 fn received_requests_are_logged_unchanged_and_served_over_http() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let over_http = |request: &str| runtime.block_on(send(&fake, request));
     let body = json!({"b": "Zürich", "a": [1, {}]});
@@ -276,7 +276,7 @@ fn received_requests_are_logged_unchanged_and_served_over_http() {
 #[test]
 fn dropping_the_server_closes_its_connections() {
     use std::{io::Read as _, io::Write as _, net::TcpStream};
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let mut stream = TcpStream::connect(("127.0.0.1", fake.port())).unwrap();
     stream.write_all(post("hanghead", ProviderApi::OpenAi.path(), "", &json!({})).as_bytes()).unwrap();
     fake.until_blocking(|all| all.len() == 1);

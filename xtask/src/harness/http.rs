@@ -8,14 +8,14 @@ use std::{
 };
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct HttpRequest<'a> {
     pub(crate) method: &'static str,
     pub(crate) path: &'a str,
     pub(crate) headers: &'a [(&'static str, &'a str)],
     pub(crate) body: Option<&'a Value>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> HttpRequest<'a> {
     pub(crate) fn get(path: &'a str) -> Self {
         Self { method: "GET", path, headers: &[], body: None }
     }

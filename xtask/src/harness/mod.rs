@@ -9,19 +9,13 @@
 //! | [`event_id`] | the ids of streamed events |
 //! | [`random`] | reproducible random numbers |
 //! | [`interrupt`] | Ctrl-C |
+//! | [`options`] | command-line options whose values are numbers |
 
 pub(crate) mod event_id;
 pub(crate) mod http;
 pub(crate) mod interrupt;
 pub(crate) mod machine;
+pub(crate) mod options;
 pub(crate) mod preload;
 pub(crate) mod random;
 pub(crate) mod script;
-
-use lock::LockExt;
-use std::sync::{Mutex, MutexGuard};
-
-/// The value of a mutex, also after a thread that held it has panicked.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.locked()
-}

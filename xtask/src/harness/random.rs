@@ -1,4 +1,4 @@
-//! Reproducible random numbers: SplitMix64. Each part of a test has a generator of its own, so that the timing of one part
+//! Reproducible random numbers: SplitMix64. Each part of a test has its own generator, so that the timing of one part
 //! does not change the numbers of another.
 
 #[derive(Clone, Debug)]

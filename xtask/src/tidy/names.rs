@@ -1,4 +1,4 @@
-//! Searchable names: a type name is declared in at most two files, and every term of the glossary occurs in the code.
+//! Searchable names: a type name is declared in at most two files, tests included, and every term of the glossary occurs in the code.
 
 use super::{
     Problem,
@@ -21,7 +21,7 @@ const GLOSSARY: &str = "# Glossary";
 pub(super) fn check_types(sources: &[Source]) -> Vec<Problem> {
     let mut declared: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for source in sources {
-        for name in type_names(&source.shipped) {
+        for name in type_names(&source.code) {
             let files = declared.entry(name).or_default();
             if files.last() != Some(&source.path.as_str()) {
                 files.push(&source.path);
@@ -107,16 +107,21 @@ mod tests {
     }
 
     #[test]
-    fn tests_associated_types_exempt_names_and_repetitions_in_one_file_do_not_count() {
+    fn associated_types_exempt_names_and_repetitions_in_one_file_do_not_count() {
         let files = [
             ("a.rs", "struct Cursor; mod x { struct Cursor; }\nenum Error {}"),
             ("b.rs", "struct Cursor;\nenum Error {}"),
             ("c.rs", "impl T for U {\n    type Cursor = u8;\n}\nenum Error {}"),
-            ("d.rs", "#[cfg(test)]\nmod tests { struct Cursor; }"),
-            ("e/tests/it.rs", "struct Cursor;"),
-            ("f.rs", "// struct Cursor;\nfn f() { \"struct Cursor\"; }"),
+            ("d.rs", "// struct Cursor;\nfn f() { \"struct Cursor\"; }"),
         ];
         assert_eq!(check_types(&sources(&files)), []);
+    }
+
+    #[test]
+    fn types_of_tests_count() {
+        let in_tests = ("c.rs", "#[cfg(test)]\nmod tests { struct Cursor; }");
+        let files = [("a.rs", "struct Cursor;"), ("b/tests/it.rs", "struct Cursor;"), in_tests];
+        assert_eq!(check_types(&sources(&files)).len(), 1);
     }
 
     #[test]

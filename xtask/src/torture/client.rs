@@ -7,7 +7,7 @@ use super::{
     stage::{Stage, Target, count},
 };
 use crate::harness::{
-    http::{Answer, Request},
+    http::{Answer, HttpRequest},
     machine::{APP, USER, run_path, session_path, sessions_path},
     random::Random,
     script::Kind,
@@ -60,7 +60,7 @@ enum Attempt {
     Unreachable,
 }
 
-pub(super) struct Client<'a> {
+pub(super) struct LoadClient<'a> {
     pub(super) stage: &'a Stage<'a>,
     name: String,
     actions: Actions,
@@ -71,7 +71,7 @@ pub(super) struct Client<'a> {
     endpoints: Vec<Endpoint>,
 }
 
-impl<'a> Client<'a> {
+impl<'a> LoadClient<'a> {
     pub(super) fn new(stage: &'a Stage<'a>, number: u64) -> Self {
         let name = stage.round.session(&format!("c{number}"));
         let actions = Actions::new(stage.round.seed, stage.round.number, number);
@@ -106,7 +106,7 @@ impl<'a> Client<'a> {
         let (path, body) = (sessions_path(), json!({"sessionId": id}));
         while !self.stage.is_closing() {
             let answer = self.stage.target(&mut self.random);
-            let answer = answer.map(|target| Request::post(&path, &body).send(target.address, READ));
+            let answer = answer.map(|target| HttpRequest::post(&path, &body).send(target.address, READ));
             if let Some(Ok(answer)) = answer
                 && matches!(answer.status, 200 | 409)
             {
@@ -268,7 +268,7 @@ impl<'a> Client<'a> {
         }
         let headers: Vec<(&'static str, &str)> =
             key.iter().map(|key| ("idempotency-key", key.as_str())).collect();
-        let Ok(answer) = Request::post(&path, &body).with(&headers).send(target.address, timeout) else {
+        let Ok(answer) = HttpRequest::post(&path, &body).with(&headers).send(target.address, timeout) else {
             return Attempt::Unreachable;
         };
         if answer.status != expected {
@@ -328,7 +328,7 @@ impl<'a> Client<'a> {
         for _ in 0..8 {
             let Some(target) = self.stage.target(&mut self.random) else { break };
             let body = json!({});
-            let answer = Request::post(&path, &body).send(target.address, READ);
+            let answer = HttpRequest::post(&path, &body).send(target.address, READ);
             if answer.is_ok_and(|answer| answer.status == 200) {
                 return;
             }

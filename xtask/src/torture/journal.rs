@@ -2,7 +2,8 @@
 //! it with the stored state.
 
 use super::failover::StopPoint;
-use crate::harness::{event_id::EventId, locked, script::Kind};
+use crate::harness::{event_id::EventId, script::Kind};
+use lock::LockExt;
 use serde_json::{Value, json};
 use std::{sync::Mutex, time::Duration};
 
@@ -165,7 +166,7 @@ pub(super) struct Journal(Mutex<Record>);
 
 impl Journal {
     pub(super) fn with<T>(&self, write: impl FnOnce(&mut Record) -> T) -> T {
-        write(&mut locked(&self.0))
+        write(&mut self.0.locked())
     }
 
     pub(super) fn problem(&self, problem: String) {
@@ -173,7 +174,7 @@ impl Journal {
     }
 
     pub(super) fn into_record(self) -> Record {
-        self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.into_value()
     }
 }
 

@@ -32,12 +32,12 @@ mod verify;
 use crate::{
     Result, Workspace,
     harness::{
-        interrupt,
+        self, interrupt,
         machine::{self, Machine},
         preload::{Control, Library},
     },
 };
-use client::Client;
+use client::LoadClient;
 use failover::StopPoint;
 use fleet::{Fleet, Until};
 use journal::Record;
@@ -51,7 +51,7 @@ use std::{
     time::{Duration, Instant},
 };
 use stored_state::StoredState;
-use terminal::Terminal;
+use terminal::TerminalClient;
 
 const USAGE: &str = "\
 cargo xtask torture [--minutes N] [--kills K] [--seed S]
@@ -96,21 +96,15 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<bool> {
 
 /// `None` if help is requested.
 fn options(args: &[&str]) -> Result<Option<Options>> {
+    let known = ["--minutes", "--kills", "--seed"];
+    let Some(numbers) = harness::options::parse(args, &known, USAGE)? else { return Ok(None) };
     let mut options = Options { minutes: None, kills: None, seed: 1 };
-    let mut rest = args;
-    while let [name, after @ ..] = rest {
-        if matches!(*name, "--help" | "-h") {
-            return Ok(None);
-        }
-        let [value, after @ ..] = after else { return Err(format!("{name} needs a number\n{USAGE}").into()) };
-        let number: u64 = value.parse().map_err(|_| format!("{name} needs a number, not `{value}`"))?;
-        match *name {
+    for (name, number) in numbers {
+        match name {
             "--minutes" => options.minutes = Some(number),
             "--kills" => options.kills = Some(number),
-            "--seed" => options.seed = number,
-            _ => return Err(format!("torture does not take `{name}`\n{USAGE}").into()),
+            _ => options.seed = number,
         }
-        rest = after;
     }
     if options.minutes.is_none() && options.kills.is_none() {
         options.kills = Some(DEFAULT_KILLS);
@@ -212,10 +206,10 @@ fn play(stage: &Stage<'_>, control: Option<&Control>, until: Until) -> Result<()
             });
         };
         for number in 0..CLIENTS {
-            spawn(Box::new(move || Client::new(stage, number).run()));
+            spawn(Box::new(move || LoadClient::new(stage, number).run()));
         }
         for number in 0..TERMINALS {
-            spawn(Box::new(move || Terminal::new(stage, number).run()));
+            spawn(Box::new(move || TerminalClient::new(stage, number).run()));
         }
         let result = Fleet::new(stage, control).run(until);
         stage.close();

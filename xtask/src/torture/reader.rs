@@ -1,13 +1,13 @@
 //! A client reads a run to its end, from random servers: it disconnects at random and continues with `Last-Event-ID`.
 
 use super::{
-    client::{BETWEEN_ATTEMPTS, Client, READ},
+    client::{BETWEEN_ATTEMPTS, LoadClient, READ},
     journal::{EventBody, Reading, Seen},
     stage::{Target, count},
 };
 use crate::harness::{
     event_id::EventId,
-    http::{Answer, Request},
+    http::{Answer, HttpRequest},
     machine::run_path,
 };
 use serde_json::Value;
@@ -19,7 +19,7 @@ use std::{
 /// The longest time that a run is read.
 const READING: Duration = Duration::from_mins(2);
 
-impl Client<'_> {
+impl LoadClient<'_> {
     /// Reads the answer of `/run`, which has all events of the run.
     pub(super) fn read_body(&mut self, mut reading: Reading, answer: Answer, target: Target) -> Option<()> {
         let Ok(Value::Array(events)) = answer.json() else { return None };
@@ -44,7 +44,7 @@ impl Client<'_> {
             let last = reading.last_id();
             let headers: Vec<(&'static str, &str)> =
                 last.iter().map(|id| ("last-event-id", id.as_str())).collect();
-            let Ok(answer) = Request::get(&path).with(&headers).send(target.address, READ) else {
+            let Ok(answer) = HttpRequest::get(&path).with(&headers).send(target.address, READ) else {
                 thread::sleep(BETWEEN_ATTEMPTS);
                 continue;
             };

@@ -4,7 +4,8 @@ use super::{
     failover::StopPoint,
     journal::{Journal, Moment, ServerName},
 };
-use crate::harness::{interrupt, locked, machine::Machine, random::Random};
+use crate::harness::{interrupt, machine::Machine, random::Random};
+use lock::LockExt;
 use std::{
     fs,
     net::SocketAddr,
@@ -129,12 +130,12 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn set_targets(&self, targets: Vec<Target>) {
-        *locked(&self.targets) = targets;
+        *self.targets.locked() = targets;
     }
 
     /// A random server that listens, rarely one that is stopped. It may have been killed a moment ago.
     pub(super) fn target(&self, random: &mut Random) -> Option<Target> {
-        let targets = locked(&self.targets);
+        let targets = self.targets.locked();
         let first = random.pick(&targets)?;
         if first.is_paused && !random.chance(100) { random.pick(&targets) } else { Some(first) }
     }

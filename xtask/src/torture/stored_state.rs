@@ -4,7 +4,7 @@ use crate::{
     Result,
     harness::{
         event_id::EventId,
-        http::Request,
+        http::HttpRequest,
         machine::{run_path, session_path, sessions_path},
     },
 };
@@ -68,7 +68,7 @@ impl StoredState {
 }
 
 fn get(server: SocketAddr, path: &str) -> Result<Value> {
-    let answer = Request::get(path).send(server, REQUEST)?;
+    let answer = HttpRequest::get(path).send(server, REQUEST)?;
     match answer.status {
         200 => Ok(answer.json()?),
         status => Err(format!("{path} is answered {status} {}", answer.json()?).into()),
@@ -100,7 +100,7 @@ fn stored_run(run: &Value) -> StoredRun {
 
 fn run_events(server: SocketAddr, session: &str, run: &str) -> Result<Vec<Value>> {
     let path = format!("{}/events", run_path(session, run));
-    let answer = Request::get(&path).send(server, REQUEST)?;
+    let answer = HttpRequest::get(&path).send(server, REQUEST)?;
     let mut events = Vec::new();
     for event in answer.events() {
         let event = event?;

@@ -20,14 +20,14 @@ use std::{
 /// The longest time that a terminal waits for its turn behind queued runs, and for its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(3);
 
-pub(super) struct Terminal<'a> {
+pub(super) struct TerminalClient<'a> {
     stage: &'a Stage<'a>,
     name: String,
     random: Random,
     serial: u64,
 }
 
-impl<'a> Terminal<'a> {
+impl<'a> TerminalClient<'a> {
     pub(super) fn new(stage: &'a Stage<'a>, number: u64) -> Self {
         let name = stage.round.session(&format!("t{number}"));
         Self { stage, random: stage.round.random(&name), name, serial: 0 }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::{
     collections::HashMap,
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
@@ -47,7 +47,7 @@ struct TextBuffer {
 }
 
 impl StreamedText {
-    /// Appends text that is emitted right after this. Pending for ever once a flush is requested.
+    /// Appends text that is emitted right after this. Pending forever once a flush is requested.
     async fn push(&self, content: Option<&Content>, flush: &DraftFlush) {
         let Some(content) = content else { return };
         self.first_chunk.get_or_init(Instant::now);
@@ -63,7 +63,7 @@ impl StreamedText {
     }
 
     fn into_buffer(self) -> TextBuffer {
-        self.buffer.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.buffer.into_value()
     }
 
     async fn wait_for_unsaved(&self) {

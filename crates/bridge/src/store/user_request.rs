@@ -21,9 +21,9 @@ const PAGES: usize = 64;
 
 /// The user's request in an event, if there is one.
 pub(crate) fn request_in(event: &Event) -> Option<SharedText> {
-    let nobody = ModelId { provider: String::new(), model: String::new() };
+    let no_model = ModelId { provider: String::new(), model: String::new() };
     let content = event.content.as_ref().filter(|_| event.is_from_user() && !is_correction(event))?;
-    messages::convert_content(content, &nobody).iter().find_map(history::user_request).map(SharedText::from)
+    messages::convert_content(content, &no_model).iter().find_map(history::user_request).map(SharedText::from)
 }
 
 /// The user's last request in these rows.

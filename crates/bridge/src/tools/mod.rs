@@ -1,4 +1,4 @@
-//! ADK tools, and the guard that runs a call, asks a person first, or refuses it.
+//! ADK tools, and the guard that runs a call, requires approval first, or refuses it.
 
 pub mod guard;
 pub mod tool;

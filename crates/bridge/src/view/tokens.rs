@@ -277,7 +277,7 @@ impl Scanner<'_> {
         word.cents(before)
     }
 
-    /// Contractions such as `'s`, `'t` and `'re` belong to their word and rarely cost a token of their own.
+    /// Contractions such as `'s`, `'t` and `'re` belong to their word and rarely cost a separate token.
     fn contraction(&mut self) -> u64 {
         let rest = &self.text.as_bytes()[self.at..];
         let length = match rest {

@@ -24,7 +24,7 @@ fn says(words: &str) -> Vec<StreamEvent> {
     vec![text(words), done()]
 }
 
-/// An agent with a tool that asks, a long-running tool, and a tool that returns at once.
+/// An agent with a tool that requires approval, a long-running tool, and a tool that returns at once.
 fn busy(model: &Arc<Fake>) -> LlmAgent {
     let tools = vec![
         stub(json!({"name": "danger", "confirm": true, "response": {"done": true}})),

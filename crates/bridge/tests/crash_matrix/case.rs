@@ -63,7 +63,7 @@ impl Scenario {
 
 /// The process in which the fault occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Stage {
+pub(crate) enum FaultStage {
     /// The process that accepts the messages.
     Fresh,
     /// The process that resumes after the first aborted within a run.
@@ -100,7 +100,7 @@ pub(crate) enum Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Setting {
     pub(crate) store: StoreKind,
-    pub(crate) stage: Stage,
+    pub(crate) stage: FaultStage,
     pub(crate) scenario: Scenario,
     pub(crate) queue: usize,
     pub(crate) clock: Clock,

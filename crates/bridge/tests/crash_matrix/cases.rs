@@ -1,17 +1,18 @@
 //! Selects the cases.
 
 use crate::{
-    case::{Case, Clock, Fault, QUEUES, Scenario, Setting, Stage, StoreKind, Trial},
+    case::{Case, Clock, Fault, FaultStage, QUEUES, Scenario, Setting, StoreKind, Trial},
     matrix::Calibrated,
 };
 use failpoint::Point;
 use std::collections::BTreeSet;
+use testkit::random::SplitMix64;
 
 /// Seed: the subset is always the same.
 const SEED: u64 = 12;
 /// How many hits of a point are tried per setting: the first, the last, and one between.
 const HITS: usize = 3;
-const STAGES: [Stage; 2] = [Stage::Fresh, Stage::Recovery];
+const STAGES: [FaultStage; 2] = [FaultStage::Fresh, FaultStage::Recovery];
 
 /// All settings, or one per store, stage and kind of run.
 pub(crate) fn settings(all: bool) -> Vec<Setting> {
@@ -45,7 +46,7 @@ pub(crate) fn trials(store: StoreKind) -> Vec<(Fault, Point)> {
 /// Every point with every fault that can occur there, each in one setting of the store.
 pub(crate) fn subset(calibrated: &Calibrated) -> Vec<Case> {
     let mut cases = Vec::new();
-    let mut random = Random(SEED);
+    let mut random = SplitMix64::new(SEED);
     for store in StoreKind::ALL {
         for (fault, point) in trials(store) {
             let reached = calibrated.reaching(store, point);
@@ -62,7 +63,7 @@ pub(crate) fn subset(calibrated: &Calibrated) -> Vec<Case> {
 /// Every point with every fault in every kind of run, with alternating queue lengths.
 pub(crate) fn whole(calibrated: &Calibrated) -> Vec<Case> {
     let mut cases = BTreeSet::new();
-    let mut random = Random(SEED);
+    let mut random = SplitMix64::new(SEED);
     for (store, stage) in pairs(StoreKind::ALL, STAGES) {
         for (row, (fault, point)) in trials(store).into_iter().enumerate() {
             for (column, scenario) in Scenario::ALL.into_iter().enumerate() {
@@ -71,7 +72,7 @@ pub(crate) fn whole(calibrated: &Calibrated) -> Vec<Case> {
                 let setting = queues.map(setting).find(|setting| calibrated.hits(setting, point) > 0);
                 cases.extend(setting.into_iter().flat_map(|setting| {
                     let trial = move |nth| Case::new(setting, Trial { point, fault, nth });
-                    random.hits(calibrated.hits(&setting, point)).into_iter().map(trial)
+                    chosen_hits(&mut random, calibrated.hits(&setting, point)).into_iter().map(trial)
                 }));
             }
         }
@@ -110,7 +111,7 @@ fn in_real_time() -> impl Iterator<Item = Case> {
         (Point::BeforeShow, 3),
         (Point::BeforeFinish, 1),
     ];
-    let (store, stage, scenario) = (StoreKind::Sqlite, Stage::Fresh, Scenario::Text);
+    let (store, stage, scenario) = (StoreKind::Sqlite, FaultStage::Fresh, Scenario::Text);
     let setting = Setting { store, stage, scenario, queue: 1, clock: Clock::Real };
     let fault = Fault::Abort;
     places.into_iter().map(move |(point, nth)| Case::new(setting, Trial { point, fault, nth }))
@@ -120,7 +121,7 @@ fn in_real_time() -> impl Iterator<Item = Case> {
 fn after_lost_draft() -> impl Iterator<Item = Case> {
     let loses = |fault: &&Fault| fault.can_happen_at(Point::AfterDraft) && **fault != Fault::Abort;
     StoreKind::Sqlite.faults().iter().filter(loses).map(|fault| {
-        let (store, stage, scenario) = (StoreKind::Sqlite, Stage::Fresh, Scenario::Text);
+        let (store, stage, scenario) = (StoreKind::Sqlite, FaultStage::Fresh, Scenario::Text);
         let setting = Setting { store, stage, scenario, queue: 1, clock: Clock::Virtual };
         let earlier = Some(Trial { point: Point::AfterDraft, fault: *fault, nth: 1 });
         Case {
@@ -130,28 +131,11 @@ fn after_lost_draft() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Deterministic pseudo-random numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
+/// Some hits of a point, including the first and the last.
+fn chosen_hits(random: &mut SplitMix64, hits: u64) -> BTreeSet<u64> {
+    let mut chosen = BTreeSet::from([1, hits]);
+    while chosen.len() < HITS.min(usize::try_from(hits).unwrap()) {
+        chosen.insert(1 + random.below(hits));
     }
-
-    fn choose<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
-        (!items.is_empty()).then(|| &items[usize::try_from(self.below(items.len() as u64)).unwrap()])
-    }
-
-    /// Some hits of a point, including the first and the last.
-    fn hits(&mut self, hits: u64) -> BTreeSet<u64> {
-        let mut chosen = BTreeSet::from([1, hits]);
-        while chosen.len() < HITS.min(usize::try_from(hits).unwrap()) {
-            chosen.insert(1 + self.below(hits));
-        }
-        chosen
-    }
+    chosen
 }

@@ -1,6 +1,6 @@
 //! The state of the store for the checks: rows without ids, runs, the draft.
 
-use crate::report::{Line, Row, RunRow};
+use crate::report::{Line, LogRow, RunRow};
 use adk::{
     content::{Data, Part},
     event::Event,
@@ -23,7 +23,7 @@ pub(crate) async fn events(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
     rows.iter().map(|row| restorer.restore(row)).collect()
 }
 
-pub(crate) async fn rows(store: &dyn Store, key: &SessionKey) -> Vec<Row> {
+pub(crate) async fn rows(store: &dyn Store, key: &SessionKey) -> Vec<LogRow> {
     let mut owners: HashMap<String, String> = HashMap::new();
     for run in runs(store, key).await {
         let own = store.read_run(key, run.number, ALL).await.unwrap();
@@ -32,10 +32,10 @@ pub(crate) async fn rows(store: &dyn Store, key: &SessionKey) -> Vec<Row> {
     events(store, key).await.iter().map(|event| row(event, owners.get(&event.id).cloned())).collect()
 }
 
-fn row(event: &Event, run: Option<String>) -> Row {
+fn row(event: &Event, run: Option<String>) -> LogRow {
     let parts = event.content.iter().flat_map(|content| &content.parts).map(part);
     let parts: Vec<String> = parts.chain(event.error_code.iter().map(|code| format!("!{code}"))).collect();
-    Row {
+    LogRow {
         run,
         event: event.id.clone(),
         shape: format!("{}: {}", event.author, parts.join(" ")),

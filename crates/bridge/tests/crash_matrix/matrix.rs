@@ -1,7 +1,7 @@
 //! Runs the cases: first each setting without a fault, to measure the expected outcome and the hits of each point.
 
 use crate::{
-    case::{Case, Clock, Scenario, Setting, Stage, StoreKind, Trial},
+    case::{Case, Clock, FaultStage, Scenario, Setting, StoreKind, Trial},
     cases,
     process::{self, CaseReports},
     report::Line,
@@ -68,7 +68,7 @@ pub(crate) struct Calibrated {
 
 /// The setting whose outcome is the expected one.
 fn base(setting: &Setting) -> Setting {
-    Setting { store: StoreKind::Sqlite, stage: Stage::Fresh, clock: Clock::Virtual, ..*setting }
+    Setting { store: StoreKind::Sqlite, stage: FaultStage::Fresh, clock: Clock::Virtual, ..*setting }
 }
 
 impl Calibrated {

@@ -49,7 +49,7 @@ impl SharedState {
     }
 }
 
-enum Action {
+enum ModelAction {
     Text(&'static str),
     Call(&'static str, Value),
     Gate,
@@ -91,40 +91,46 @@ impl Provider for Model {
     }
 }
 
-async fn next(actions: &mut VecDeque<Action>, shared: &SharedState) -> Option<StreamEvent> {
+async fn next(actions: &mut VecDeque<ModelAction>, shared: &SharedState) -> Option<StreamEvent> {
     loop {
         match actions.pop_front()? {
-            Action::Text(text) => return Some(StreamEvent::text(text)),
-            Action::Repeat(text) => return Some(StreamEvent::text(text)),
-            Action::Call(name, args) => {
+            ModelAction::Text(text) => return Some(StreamEvent::text(text)),
+            ModelAction::Repeat(text) => return Some(StreamEvent::text(text)),
+            ModelAction::Call(name, args) => {
                 let args = args.as_object().cloned().unwrap_or_default();
                 let call = ToolCall { name: name.to_owned(), args, ..ToolCall::default() };
                 return Some(StreamEvent::ToolCall(call));
             }
-            Action::Gate => shared.wait_for_gate().await,
-            Action::Pause => tokio::time::sleep(shared.pause).await,
-            Action::Stall => {
+            ModelAction::Gate => shared.wait_for_gate().await,
+            ModelAction::Pause => tokio::time::sleep(shared.pause).await,
+            ModelAction::Stall => {
                 shared.stalled.send_replace(true);
                 future::pending::<()>().await;
             }
-            Action::Abort if shared.aborts => shared.abort().await,
-            Action::Abort => {}
+            ModelAction::Abort if shared.aborts => shared.abort().await,
+            ModelAction::Abort => {}
         }
     }
 }
 
 impl Model {
-    fn answer(&self, messages: &[ModelMessage]) -> Vec<Action> {
-        let Some((at, name)) = newest_message(messages) else { return vec![Action::Text("Who are you?")] };
+    fn answer(&self, messages: &[ModelMessage]) -> Vec<ModelAction> {
+        let Some((at, name)) = newest_message(messages) else {
+            return vec![ModelAction::Text("Who are you?")];
+        };
         let has_response = |response: &Value| {
             messages.iter().flat_map(ModelMessage::results).any(|result| result.response == *response)
         };
         if has_response(&finished()) && name != "n" {
-            return vec![Action::Text("It "), Action::Text("finished.")];
+            return vec![ModelAction::Text("It "), ModelAction::Text("finished.")];
         }
         if name != "m" {
             let is_long = name == "s" && self.shared.scenario == Scenario::Superseded;
-            return if is_long { long_text() } else { vec![Action::Text("re "), Action::Repeat(name)] };
+            return if is_long {
+                long_text()
+            } else {
+                vec![ModelAction::Text("re "), ModelAction::Repeat(name)]
+            };
         }
         let has_result = |tool: &str| {
             messages[at..].iter().flat_map(ModelMessage::results).any(|result| result.name == tool)
@@ -134,7 +140,7 @@ impl Model {
             Scenario::LongRunning if has_result("job") => ending(),
             Scenario::Confirmation | Scenario::Superseded if has_result("danger") => {
                 // If the call failed before the question was asked, no answer opens the gate.
-                let gate = has_response(&done("danger")).then_some(Action::Gate);
+                let gate = has_response(&done("danger")).then_some(ModelAction::Gate);
                 gate.into_iter().chain(ending()).collect()
             }
             Scenario::Transfer if self.agent != "root" => long_text(),
@@ -144,34 +150,38 @@ impl Model {
 }
 
 /// The first answer to the first message.
-fn first_answer(scenario: Scenario) -> Vec<Action> {
+fn first_answer(scenario: Scenario) -> Vec<ModelAction> {
     match scenario {
         Scenario::Text => long_text(),
         Scenario::Tool => {
-            vec![Action::Gate, Action::Text("Let me see. "), Action::Call("act", json!({"at": 1}))]
+            vec![
+                ModelAction::Gate,
+                ModelAction::Text("Let me see. "),
+                ModelAction::Call("act", json!({"at": 1})),
+            ]
         }
         Scenario::ParallelTools => vec![
-            Action::Gate,
-            Action::Call("look", json!({})),
-            Action::Call("act", json!({})),
-            Action::Call("repeat", json!({})),
+            ModelAction::Gate,
+            ModelAction::Call("look", json!({})),
+            ModelAction::Call("act", json!({})),
+            ModelAction::Call("repeat", json!({})),
         ],
         Scenario::Transfer => {
-            let call = Action::Call("transfer_to_agent", json!({"agent_name": "helper"}));
-            vec![Action::Text("Ask the helper. "), call]
+            let call = ModelAction::Call("transfer_to_agent", json!({"agent_name": "helper"}));
+            vec![ModelAction::Text("Ask the helper. "), call]
         }
         Scenario::Confirmation | Scenario::Superseded => {
-            vec![Action::Text("May I? "), Action::Call("danger", json!({}))]
+            vec![ModelAction::Text("May I? "), ModelAction::Call("danger", json!({}))]
         }
-        Scenario::LongRunning => vec![Action::Gate, Action::Call("job", json!({}))],
+        Scenario::LongRunning => vec![ModelAction::Gate, ModelAction::Call("job", json!({}))],
         Scenario::Cancel => {
             vec![
-                Action::Gate,
-                Action::Text("On "),
-                Action::Text("and "),
-                Action::Pause,
-                Action::Text("on "),
-                Action::Stall,
+                ModelAction::Gate,
+                ModelAction::Text("On "),
+                ModelAction::Text("and "),
+                ModelAction::Pause,
+                ModelAction::Text("on "),
+                ModelAction::Stall,
             ]
         }
     }
@@ -180,21 +190,21 @@ fn first_answer(scenario: Scenario) -> Vec<Action> {
 /// The final text of a streamed answer.
 pub(crate) const LONG_TEXT: &str = "Alpha beta gamma delta.";
 
-fn long_text() -> Vec<Action> {
+fn long_text() -> Vec<ModelAction> {
     vec![
-        Action::Gate,
-        Action::Text("Alpha "),
-        Action::Text("beta "),
-        Action::Pause,
-        Action::Abort,
-        Action::Text("gamma "),
-        Action::Text("delta."),
+        ModelAction::Gate,
+        ModelAction::Text("Alpha "),
+        ModelAction::Text("beta "),
+        ModelAction::Pause,
+        ModelAction::Abort,
+        ModelAction::Text("gamma "),
+        ModelAction::Text("delta."),
     ]
 }
 
 /// The text after the tool results.
-fn ending() -> Vec<Action> {
-    vec![Action::Text("It "), Action::Pause, Action::Abort, Action::Text("is done.")]
+fn ending() -> Vec<ModelAction> {
+    vec![ModelAction::Text("It "), ModelAction::Pause, ModelAction::Abort, ModelAction::Text("is done.")]
 }
 
 /// The late result.

@@ -1,7 +1,7 @@
 //! Runs the processes of a case, one after the other, until one exits normally.
 
 use crate::{
-    case::{Case, Fault, Stage, StoreKind},
+    case::{Case, Fault, FaultStage, StoreKind},
     process_main::{self, Job},
     report::{Line, now},
 };
@@ -39,7 +39,7 @@ pub(crate) fn run(case: &Case) -> CaseReports {
     let mut reports = CaseReports::default();
     let Case { setting, earlier, trial } = *case;
     let job = |trials, aborts, before| Job { setting, dir: dir.path().to_owned(), trials, aborts, before };
-    if setting.store == StoreKind::Sqlite && setting.stage == Stage::Recovery {
+    if setting.store == StoreKind::Sqlite && setting.stage == FaultStage::Recovery {
         let exit = start(&job(Vec::new(), true, Vec::new()), &mut reports);
         if exit != Exit::Aborted(None) {
             reports.problem(format!("the first process did not abort: {exit:?}"));

@@ -3,7 +3,7 @@
 
 use crate::{
     agents,
-    case::{Clock, Scenario, Setting, Stage, StoreKind, Trial},
+    case::{Clock, FaultStage, Scenario, Setting, StoreKind, Trial},
     client::{Client, session_key},
     log,
     model::{SharedState, faults, finished},
@@ -72,7 +72,7 @@ pub(crate) fn run(job: Job) {
         }
         StoreKind::Memory => Arc::new(MemoryStore::new()),
     };
-    let aborts_here = kind == StoreKind::Memory && stage == Stage::Recovery;
+    let aborts_here = kind == StoreKind::Memory && stage == FaultStage::Recovery;
     if aborts_here {
         // The memory store survives; the tasks do not.
         let first = ProcessRun { setting: job.setting, trials: Vec::new(), aborts: true };

@@ -39,11 +39,11 @@ pub(crate) enum Line {
     },
     /// The log that a resuming process found.
     Found {
-        rows: Vec<Row>,
+        rows: Vec<LogRow>,
         draft: Option<String>,
     },
     Final {
-        rows: Vec<Row>,
+        rows: Vec<LogRow>,
         runs: Vec<RunRow>,
         draft: Option<String>,
     },
@@ -71,7 +71,7 @@ pub(crate) struct ReceivedEvent {
 
 /// A row of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct LogRow {
     /// The id of its run.
     pub(crate) run: Option<String>,
     pub(crate) event: String,

@@ -1,8 +1,8 @@
 //! The properties that every case must have, however its process ended.
 
 use crate::{
-    case::{Case, Clock, Fault, Stage},
-    report::{ClientState, Line, ReceivedEvent, Row, RunRow},
+    case::{Case, Clock, Fault, FaultStage},
+    report::{ClientState, Line, LogRow, ReceivedEvent, RunRow},
 };
 use failpoint::{Point, Site};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const ANSWERS: [&str; 6] =
 const ONCE: [&str; 2] = ["act", "danger"];
 
 struct End<'a> {
-    rows: &'a [Row],
+    rows: &'a [LogRow],
     runs: &'a [RunRow],
     draft: Option<&'a String>,
     /// The first message of each run.
@@ -196,7 +196,7 @@ fn reader_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
     let known = ClientState::from_lines(lines);
     let mut problems = Vec::new();
     for (name, run) in &known.accepted {
-        let own = |row: &&Row| row.run.as_ref() == Some(run) && !row.is_users;
+        let own = |row: &&LogRow| row.run.as_ref() == Some(run) && !row.is_users;
         let stored: Vec<&str> = end.rows.iter().filter(own).map(|row| row.event.as_str()).collect();
         let seen: Vec<&str> =
             seen_by(lines, name).filter(|seen| !seen.partial).map(|seen| &*seen.event).collect();
@@ -254,7 +254,7 @@ fn draft_problems(lines: &[Line], end: &End<'_>) -> Vec<String> {
 /// Text that was streamed more than a second before the process aborted is in the log.
 fn lost_text_problems(evidence: &Evidence<'_>, end: &End<'_>) -> Vec<String> {
     let setting = evidence.case.setting;
-    if setting.clock == Clock::Virtual || setting.stage == Stage::Recovery {
+    if setting.clock == Clock::Virtual || setting.stage == FaultStage::Recovery {
         return Vec::new();
     }
     let Some(aborted_at) = evidence.aborted_at.first() else { return Vec::new() };
@@ -265,7 +265,7 @@ fn lost_text_problems(evidence: &Evidence<'_>, end: &End<'_>) -> Vec<String> {
             seen_by(evidence.lines, name).filter(|seen| seen.at + 1_000 < *aborted_at).collect();
         let after_stored = seen.iter().rposition(|seen| !seen.partial).map_or(0, |at| at + 1);
         let text: String = seen[after_stored..].iter().map(|seen| seen.text.as_str()).collect();
-        let own = |row: &&Row| row.run.as_ref() == Some(run) && !row.is_users;
+        let own = |row: &&LogRow| row.run.as_ref() == Some(run) && !row.is_users;
         if !end.rows.iter().filter(own).any(|row| row.text.starts_with(&text)) {
             problems.push(format!(
                 "{text:?} was shown by the run of {name} a second before the end, and is lost"

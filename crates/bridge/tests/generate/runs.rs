@@ -12,14 +12,14 @@ use testkit::property::CaseTally;
 
 /// Events in order, and the numbers of events after which the model is called.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct GeneratedRun {
     pub(crate) events: Vec<Event>,
     pub(crate) asked: Vec<usize>,
 }
 
-pub(crate) fn run() -> impl Strategy<Value = Run> {
+pub(crate) fn run() -> impl Strategy<Value = GeneratedRun> {
     (vec(turn(), 1..5), ids()).prop_map(|(turns, ids)| {
-        let mut run = Run::default();
+        let mut run = GeneratedRun::default();
         for turn in turns {
             run.push_turn(turn, ids);
         }
@@ -29,7 +29,7 @@ pub(crate) fn run() -> impl Strategy<Value = Run> {
 
 /// How a provider names calls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ids {
+pub(crate) enum CallIdStyle {
     Unique,
     /// Numbered from 0 in every answer.
     Repeated,
@@ -37,14 +37,14 @@ pub(crate) enum Ids {
     Minted,
 }
 
-fn ids() -> impl Strategy<Value = Ids> {
-    prop::sample::select(vec![Ids::Unique, Ids::Repeated, Ids::Minted])
+fn ids() -> impl Strategy<Value = CallIdStyle> {
+    prop::sample::select(vec![CallIdStyle::Unique, CallIdStyle::Repeated, CallIdStyle::Minted])
 }
 
 #[derive(Clone, Debug)]
 struct Turn {
     question: String,
-    steps: Vec<Step>,
+    steps: Vec<GeneratedStep>,
     /// Attempts to answer that were interrupted, each after this was streamed.
     interrupted: Vec<Shown>,
     /// `None` if the run was not resumed.
@@ -62,7 +62,7 @@ struct Shown {
 
 /// One answer of the model that calls tools.
 #[derive(Clone, Debug)]
-struct Step {
+struct GeneratedStep {
     thought: Option<String>,
     text: Option<String>,
     signature: Option<String>,
@@ -72,7 +72,7 @@ struct Step {
 fn turn() -> impl Strategy<Value = Turn> {
     let words = || "[a-zé漢]{1,8}( [a-z]{1,8}){0,4}";
     let step = (of(words()), of(words()), of("[A-Za-z0-9+/]{4,16}"), 1_usize..4)
-        .prop_map(|(thought, text, signature, calls)| Step { thought, text, signature, calls });
+        .prop_map(|(thought, text, signature, calls)| GeneratedStep { thought, text, signature, calls });
     let shown = (of(words()), of("[a-z]{1,8} "), any::<bool>()).prop_map(|(thought, text, failed)| Shown {
         thought,
         text,
@@ -90,14 +90,14 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-impl Run {
+impl GeneratedRun {
     /// Whether the events between two requests change the view.
     pub(crate) fn grew(&self, before: usize, after: usize) -> bool {
         let parts = |event: &'_ Event| event.content.clone().map(|content| content.parts).unwrap_or_default();
         self.events[before..after].iter().flat_map(parts).any(|part| !part.is_thought())
     }
 
-    pub(crate) fn tell(&self, tally: &CaseTally) {
+    pub(crate) fn count_properties(&self, tally: &CaseTally) {
         let contents = || self.events.iter().filter_map(|event| event.content.as_ref());
         let ids: Vec<String> =
             contents().flat_map(|content| content.calls().map(FunctionCall::id_or_name)).collect();
@@ -114,7 +114,7 @@ impl Run {
         );
     }
 
-    fn push_turn(&mut self, turn: Turn, ids: Ids) {
+    fn push_turn(&mut self, turn: Turn, ids: CallIdStyle) {
         self.push("user", Content::user(turn.question));
         for step in turn.steps {
             self.asked.push(self.events.len());
@@ -143,12 +143,12 @@ impl Run {
         }
     }
 
-    fn step(&mut self, step: &Step, ids: Ids) {
+    fn step(&mut self, step: &GeneratedStep, ids: CallIdStyle) {
         let place = self.events.len();
         let id = |number: usize| match ids {
-            Ids::Unique => format!("toolu_{place}_{number}"),
-            Ids::Repeated => format!("call_{number}"),
-            Ids::Minted => format!("adk-{place}-{number}"),
+            CallIdStyle::Unique => format!("toolu_{place}_{number}"),
+            CallIdStyle::Repeated => format!("call_{number}"),
+            CallIdStyle::Minted => format!("adk-{place}-{number}"),
         };
         let signed = |part: Part| Part { thought_signature: step.signature.clone(), ..part };
         let thought = step.thought.clone().map(|text| signed(Part::thought(text)));

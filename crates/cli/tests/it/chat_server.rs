@@ -50,7 +50,7 @@ fn chat_with_a_server_is_resumed_with_continue() {
     terminal.quit();
 }
 
-/// A tool that asks before it runs, and a model that repeats its result.
+/// A tool that requires approval, and a model that repeats its result.
 const ASKS: (&str, &str) = (
     "[stubs.danger]\nconfirm = true\nresponse = { done = true }\n",
     "
@@ -301,9 +301,9 @@ fn chat_with_a_token_uses_the_sessions_of_its_user() {
 #[test]
 fn unreachable_server_error_names_the_fix() {
     let env = TestEnv::new();
-    let nobody = env.lango(&["chat", "--server", "http://127.0.0.1:9"]).failure();
-    assert!(nobody.err.contains("http://127.0.0.1:9 cannot be reached"), "{nobody:?}");
-    assert!(nobody.err.contains("lango serve starts a server"), "{nobody:?}");
+    let unreachable = env.lango(&["chat", "--server", "http://127.0.0.1:9"]).failure();
+    assert!(unreachable.err.contains("http://127.0.0.1:9 cannot be reached"), "{unreachable:?}");
+    assert!(unreachable.err.contains("lango serve starts a server"), "{unreachable:?}");
     let wrong = env.lango(&["chat", "--server", "http://127.0.0.1:9/api"]).failure();
     assert!(wrong.err.contains("write it as http://127.0.0.1:18789"), "{wrong:?}");
     let mut plain = env.command(["chat", "--server", "http://agents.example.com"]);

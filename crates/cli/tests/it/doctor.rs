@@ -2,7 +2,7 @@
 
 use crate::common::{CliOutput, REST, TestEnv, provider};
 use insta::assert_snapshot;
-use testkit::{ProviderApi, fakeprov::Fake};
+use testkit::{ProviderApi, fakeprov::FakeProvider};
 
 /// The snapshot without the finding on commands, which depends on the machine.
 fn portable_snapshot(output: &CliOutput) -> String {
@@ -43,7 +43,7 @@ fn doctor_passes_without_configuration() {
 
 #[test]
 fn doctor_passes_with_a_provider() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let one = provider("one", &fake, ProviderApi::Anthropic, "text");
     env.file("lango.toml", format!("model = \"one/claude-x\"\n{one}{REST}"));
@@ -70,7 +70,7 @@ fn doctor_passes_with_a_provider() {
 
 #[test]
 fn doctor_warns_about_a_model_that_its_provider_does_not_list() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::with_provider(&fake, ProviderApi::Anthropic, "text");
     let output = env.lango_with_key(&["doctor"]).success();
     assert!(
@@ -81,7 +81,7 @@ fn doctor_warns_about_a_model_that_its_provider_does_not_list() {
 
 #[test]
 fn doctor_names_every_missing_model_of_a_provider_once() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let one = provider("one", &fake, ProviderApi::Anthropic, "text");
     let models = "model = \"one/first\"\nfallback = [\"one/second\", \"one/claude-x\", \"one/first\"]\n";
@@ -108,7 +108,7 @@ fn doctor_reports_a_default_agent_that_does_not_exist() {
 
 #[test]
 fn doctor_reports_all_problems_at_once() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let one = provider("one", &fake, ProviderApi::OpenAi, "auth401").replace("${CANARY}", "written-here");
     let two = "[providers.two]\nbase_url = \"http://127.0.0.1:9\"\nkey = \"${NOT_SET}\"\n";

@@ -4,11 +4,11 @@ use crate::common::{CANARY, CTRL_C, REST, Terminal, TestEnv, provider};
 use insta::assert_snapshot;
 use testkit::{
     ProviderApi,
-    fakeprov::{Fake, Received},
+    fakeprov::{FakeProvider, Received},
 };
 
 /// An environment whose model plays one scenario, and whose fallback plays another one in another wire format.
-fn two(fake: &Fake, first: &str, second: &str) -> TestEnv {
+fn two(fake: &FakeProvider, first: &str, second: &str) -> TestEnv {
     let env = TestEnv::new();
     let providers = provider("one", fake, ProviderApi::OpenAi, first)
         + &provider("two", fake, ProviderApi::Anthropic, second);
@@ -17,7 +17,7 @@ fn two(fake: &Fake, first: &str, second: &str) -> TestEnv {
     env
 }
 
-fn requested_models(fake: &Fake) -> Vec<String> {
+fn requested_models(fake: &FakeProvider) -> Vec<String> {
     fake.requests()
         .iter()
         .map(|request: &Received| request.body["model"].as_str().unwrap().to_owned())
@@ -26,7 +26,7 @@ fn requested_models(fake: &Fake) -> Vec<String> {
 
 #[test]
 fn fallback_answer_names_its_model_and_the_cause() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = two(&fake, "auth401", "text");
     let output = env.lango_with_key(&["run", "--session", "k", "hello"]).success();
     assert_snapshot!(output.snapshot(), @r#"
@@ -46,14 +46,14 @@ fn fallback_answer_names_its_model_and_the_cause() {
 
 #[test]
 fn unavailable_model_is_retried_before_the_fallback() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     two(&fake, "r500", "text").lango_with_key(&["run", "hello"]).success();
     assert_eq!(requested_models(&fake), ["small", "small", "small", "large"]);
 }
 
 #[test]
 fn truncated_answer_is_not_continued_by_the_fallback() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let output = two(&fake, "trunctext", "text").lango_with_key(&["run", "hello"]).failure();
     assert_eq!(output.out, "Grüß dich 🌍\n", "only the truncated answer of the first model");
     assert_snapshot!(output.err, @"lango: one ended the stream before the answer was complete");
@@ -62,7 +62,7 @@ fn truncated_answer_is_not_continued_by_the_fallback() {
 
 #[test]
 fn rejected_or_refused_request_uses_no_fallback() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let output = two(&fake, "bad400", "text").lango_with_key(&["run", "hello"]).failure();
     assert_snapshot!(output.err, @"lango: one rejected the request: messages: bad");
     two(&fake, "refuse0", "text").lango_with_key(&["run", "hello"]).failure();
@@ -71,7 +71,7 @@ fn rejected_or_refused_request_uses_no_fallback() {
 
 #[test]
 fn missing_fallback_key_is_an_error_only_when_needed() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let without = |scenario: &str| {
         let env = TestEnv::new();
         let one = provider("one", &fake, ProviderApi::OpenAi, scenario);
@@ -88,7 +88,7 @@ fn missing_fallback_key_is_an_error_only_when_needed() {
 
 #[test]
 fn fallback_is_read_from_the_environment() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::with_provider(&fake, ProviderApi::OpenAi, "auth401");
     let mut command = env.command(["run", "hello"]);
     let output = env.run(command.env("CANARY", CANARY).env("LANGO_FALLBACK", "demo")).success();
@@ -96,7 +96,7 @@ fn fallback_is_read_from_the_environment() {
 }
 
 /// A provider that asks for a wait of seven seconds, which the configuration allows.
-fn slow(fake: &Fake) -> TestEnv {
+fn slow(fake: &FakeProvider) -> TestEnv {
     let env = TestEnv::new();
     let one = provider("one", fake, ProviderApi::OpenAi, "r429");
     env.file("lango.toml", format!("model = \"one/small\"\n{one}\n[retry]\nmax_wait_s = 10\n"));
@@ -105,7 +105,7 @@ fn slow(fake: &Fake) -> TestEnv {
 
 #[test]
 fn retry_wait_counts_down_and_ctrl_c_cancels_it() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = slow(&fake);
     let mut terminal =
         Terminal::with(&env, &["chat", "--session", "k"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
@@ -120,7 +120,7 @@ fn retry_wait_counts_down_and_ctrl_c_cancels_it() {
 
 #[test]
 fn ctrl_c_during_a_retry_wait_ends_run_with_exit_code_130() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = slow(&fake);
     let mut terminal =
         Terminal::with(&env, &["run", "--session", "k", "hello"], &[("TERM", "xterm"), ("CANARY", CANARY)]);
@@ -134,7 +134,7 @@ fn ctrl_c_during_a_retry_wait_ends_run_with_exit_code_130() {
 
 #[test]
 fn pipe_gets_a_line_for_each_retry() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let output = TestEnv::with_provider(&fake, ProviderApi::OpenAi, "r500")
         .lango_with_key(&["run", "hello"])
         .failure();

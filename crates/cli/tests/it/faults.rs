@@ -1,6 +1,6 @@
 //! Faults of the machine: each has its error message, and no data is lost.
 
-use crate::common::{CliOutput, LANGO, Log, Terminal, TestEnv};
+use crate::common::{CliOutput, LANGO, StoredLog, Terminal, TestEnv};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal};
 use session::SessionKey;
@@ -19,8 +19,8 @@ fn used() -> TestEnv {
     env
 }
 
-fn log(env: &TestEnv) -> Log {
-    Log::read(&env.database(), &SessionKey::new("canned", "user", "k"))
+fn log(env: &TestEnv) -> StoredLog {
+    StoredLog::read(&env.database(), &SessionKey::new("canned", "user", "k"))
 }
 
 /// Runs the binary as an unprivileged user, since root ignores file permissions.

@@ -1,6 +1,6 @@
 //! `kill -9` at any step of a turn: acknowledged events are stored, and the next message is answered.
 
-use crate::common::{Log, TestEnv, text_of};
+use crate::common::{StoredLog, TestEnv, text_of};
 use session::SessionKey;
 use std::{
     collections::BTreeMap,
@@ -15,6 +15,7 @@ use std::{
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+use testkit::random::SplitMix64;
 
 const KILLS: usize = 200;
 /// Sessions on one database, each used by one process at a time.
@@ -49,7 +50,7 @@ rules:
 
 /// The step of the turn at which the process was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum KillStep {
     BeforeTheMessage,
     AfterTheMessage,
     AfterTheCall,
@@ -58,13 +59,13 @@ enum Step {
     AfterTheAnswer,
 }
 
-const STEPS: [Step; 6] = [
-    Step::BeforeTheMessage,
-    Step::AfterTheMessage,
-    Step::AfterTheCall,
-    Step::DuringTools,
-    Step::AfterTools,
-    Step::AfterTheAnswer,
+const STEPS: [KillStep; 6] = [
+    KillStep::BeforeTheMessage,
+    KillStep::AfterTheMessage,
+    KillStep::AfterTheCall,
+    KillStep::DuringTools,
+    KillStep::AfterTools,
+    KillStep::AfterTheAnswer,
 ];
 
 /// The time of a kill: after a delay since the start, or since a number of acknowledged events.
@@ -75,27 +76,15 @@ enum Moment {
 }
 
 impl Moment {
-    fn random(seed: &mut u64, turn: Duration) -> Self {
-        let within = |seed: &mut u64, most: Duration| most.mul_f64(fraction(seed));
-        if next(seed).is_multiple_of(2) {
-            return Self::Since(within(seed, turn));
+    fn random(random: &mut SplitMix64, turn: Duration) -> Self {
+        let within = |random: &mut SplitMix64, most: Duration| most.mul_f64(random.fraction());
+        if random.below(2) == 0 {
+            return Self::Since(within(random, turn));
         }
-        let count = 1 + usize::try_from(next(seed) % 5).unwrap();
+        let count = 1 + usize::try_from(random.below(5)).unwrap();
         let most = if count == 5 { Duration::ZERO } else { Duration::from_millis(30) };
-        Self::AfterEvent(count, within(seed, most))
+        Self::AfterEvent(count, within(random, most))
     }
-}
-
-/// Sebastiano Vigna's splitmix64.
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
-fn fraction(seed: &mut u64) -> f64 {
-    f64::from(u32::try_from(next(seed) >> 32).unwrap()) / f64::from(u32::MAX)
 }
 
 /// A `lango run` process in the middle of a turn.
@@ -163,12 +152,12 @@ impl Trial<'_> {
         SessionKey::new("lango", "user", &self.session)
     }
 
-    fn log(&self) -> Log {
-        Log::read(&self.env.database(), &self.key())
+    fn log(&self) -> StoredLog {
+        StoredLog::read(&self.env.database(), &self.key())
     }
 
     /// Runs a turn and kills it. Returns `None` if it ended before.
-    fn killed(&mut self, message: &str, moment: Moment) -> Option<Step> {
+    fn killed(&mut self, message: &str, moment: Moment) -> Option<KillStep> {
         let mut running = RunProcess::start(self.env, &self.session, message);
         let killed = running.kill(moment);
         self.acknowledged.append(&mut running.acknowledged);
@@ -176,24 +165,24 @@ impl Trial<'_> {
     }
 
     /// The step that the log shows.
-    fn step(&self, message: &str) -> Step {
+    fn step(&self, message: &str) -> KillStep {
         let log = self.log();
         let Some(index) =
             log.events.iter().position(|event| event.is_from_user() && text_of(event) == message)
         else {
-            return Step::BeforeTheMessage;
+            return KillStep::BeforeTheMessage;
         };
         let last = log.events.last().unwrap();
         if index + 1 == log.events.len() {
-            Step::AfterTheMessage
+            KillStep::AfterTheMessage
         } else if last.responses().next().is_some() {
-            Step::AfterTools
+            KillStep::AfterTools
         } else if last.calls().next().is_none() {
-            Step::AfterTheAnswer
+            KillStep::AfterTheAnswer
         } else if last.calls().any(|call| call.name == "make") && self.has_artifact(message) {
-            Step::DuringTools
+            KillStep::DuringTools
         } else {
-            Step::AfterTheCall
+            KillStep::AfterTheCall
         }
     }
 
@@ -236,18 +225,18 @@ impl Trial<'_> {
 
 /// The statistics of all sessions.
 #[derive(Default)]
-struct Tally {
+struct KillTally {
     kills: AtomicUsize,
-    hits: Mutex<BTreeMap<Step, usize>>,
+    hits: Mutex<BTreeMap<KillStep, usize>>,
     slowest: Mutex<Duration>,
 }
 
-impl Tally {
+impl KillTally {
     fn is_enough(&self) -> bool {
         self.kills.load(Ordering::Relaxed) >= KILLS
     }
 
-    fn count(&self, killed: Option<Step>, next: Duration) {
+    fn count(&self, killed: Option<KillStep>, next: Duration) {
         if let Some(step) = killed {
             self.kills.fetch_add(1, Ordering::Relaxed);
             *self.hits.lock().unwrap().entry(step).or_default() += 1;
@@ -262,13 +251,14 @@ fn seed() -> u64 {
     std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(clock)
 }
 
-fn kill_and_check(env: &TestEnv, number: u64, mut seed: u64, turn: Duration, tally: &Tally) {
+fn kill_and_check(env: &TestEnv, number: u64, seed: u64, turn: Duration, tally: &KillTally) {
     let mut trial = Trial { env, session: format!("s{number}"), acknowledged: Vec::new() };
+    let mut random = SplitMix64::new(seed);
     for round in 0.. {
         if tally.is_enough() {
             return;
         }
-        let moment = Moment::random(&mut seed, turn);
+        let moment = Moment::random(&mut random, turn);
         let killed = trial.killed(&format!("work {round}"), moment);
         tally.count(killed, trial.check(&format!("check {round}")));
     }
@@ -281,14 +271,14 @@ fn acknowledged_events_survive_kills_at_any_step_of_a_turn() {
     let env = TestEnv::scripted(TOOLS, RULES);
     env.lango(&["run", "--session", "first", "work 0"]).success();
     let turn = start.elapsed();
-    let tally = Tally::default();
+    let tally = KillTally::default();
     thread::scope(|scope| {
         for number in 0..SESSIONS {
             let (env, tally) = (&env, &tally);
             scope.spawn(move || kill_and_check(env, number, seed.wrapping_add(number << 32), turn, tally));
         }
     });
-    let Tally { kills, hits, slowest } = tally;
+    let KillTally { kills, hits, slowest } = tally;
     let (hits, slowest) = (hits.into_inner().unwrap(), slowest.into_inner().unwrap());
     println!("{} kills in {:.1} s: {hits:?}", kills.into_inner(), start.elapsed().as_secs_f64());
     println!("a turn takes {turn:?}; the slowest message after a kill took {slowest:?}");

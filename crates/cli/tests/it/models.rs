@@ -2,10 +2,10 @@
 
 use crate::common::{CANARY, REST, TestEnv, api_name, provider};
 use insta::assert_snapshot;
-use testkit::{ProviderApi, fakeprov::Fake};
+use testkit::{ProviderApi, fakeprov::FakeProvider};
 
 /// An environment with a provider for each wire format.
-fn five(fake: &Fake, scenario: &str) -> TestEnv {
+fn five(fake: &FakeProvider, scenario: &str) -> TestEnv {
     let env = TestEnv::new();
     let providers: String =
         ProviderApi::ALL.iter().map(|api| provider(api_name(*api), fake, *api, scenario)).collect();
@@ -15,7 +15,7 @@ fn five(fake: &Fake, scenario: &str) -> TestEnv {
 
 #[test]
 fn models_lists_the_models_of_each_provider() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     assert_snapshot!(five(&fake, "ok").lango_with_key(&["models"]).success().snapshot(), @"
     anthropic answers (anthropic) and offers 1 model
       anthropic/claude-x
@@ -36,7 +36,7 @@ fn models_lists_the_models_of_each_provider() {
 
 #[test]
 fn models_json_lists_one_provider_per_line() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = five(&fake, "ok");
     assert_snapshot!(env.lango_with_key(&["models", "--json"]).success().out, @r#"
     {"provider":"anthropic","api":"anthropic","answers":true,"models":[{"id":"claude-x","context":null}],"problem":null}
@@ -85,7 +85,7 @@ fn models_without_providers_explains_how_to_configure_one() {
 
 #[test]
 fn models_can_be_limited_to_one_provider() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let output = five(&fake, "ok").lango_with_key(&["models", "gemini", "--all"]).success();
     assert_snapshot!(output.snapshot(), @"
     gemini answers (gemini) and offers 1 model
@@ -96,7 +96,7 @@ fn models_can_be_limited_to_one_provider() {
 
 #[test]
 fn local_model_server_is_discovered_without_model_and_key() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let at = |port: u16, extra: Option<(&str, &str)>| {
         let mut command = env.command(["run", "hello"]);
@@ -120,7 +120,7 @@ fn local_model_server_is_discovered_without_model_and_key() {
 
 #[test]
 fn environment_key_selects_the_default_model() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let mut command = env.command(["run", "hello"]);
     command.env("OPENAI_API_KEY", CANARY).env("OPENAI_BASE_URL", fake.url("text"));
@@ -136,7 +136,7 @@ fn environment_key_selects_the_default_model() {
 
 #[test]
 fn generation_settings_merge_command_agent_and_file() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let provider = provider("one", &fake, ProviderApi::Gemini, "text");
     let generate = "[generate]\ntemperature = 0.5\nmax_output_tokens = 100\ntopK = 3\n";

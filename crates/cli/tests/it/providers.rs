@@ -10,7 +10,7 @@ use std::{
 };
 use testkit::{
     ProviderApi,
-    fakeprov::{Fake, SCENARIOS},
+    fakeprov::{FakeProvider, SCENARIOS},
 };
 
 /// The number of concurrent scenarios; most of them wait.
@@ -88,7 +88,7 @@ fn expected(api: ProviderApi, scenario: &str) -> &'static str {
 /// Runs every scenario in a wire format, and reports those with another outcome.
 #[track_caller]
 fn check(api: ProviderApi) {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let (next, wrong) = (Mutex::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(scenario) = take(&next) {
@@ -113,7 +113,7 @@ fn take(next: &Mutex<usize>) -> Option<&'static str> {
     SCENARIOS.get(*next - 1).copied()
 }
 
-fn outcome(fake: &Fake, api: ProviderApi, scenario: &str) -> String {
+fn outcome(fake: &FakeProvider, api: ProviderApi, scenario: &str) -> String {
     let env = TestEnv::with_provider(fake, api, scenario);
     // Long enough to be shortened after a context overflow.
     let message = format!("hello {}", "word ".repeat(600));

@@ -3,7 +3,7 @@
 
 use crate::common::{AuthServer, CANARY, CliOutput, LANGO, TestEnv};
 use std::{ffi::OsString, os::unix::fs::symlink, process::Command};
-use testkit::fakeprov::Fake;
+use testkit::fakeprov::FakeProvider;
 
 const README: &str = include_str!("../../../../README.md");
 
@@ -89,7 +89,7 @@ fn readme_doctor_command_works_without_configuration() {
 
 #[test]
 fn readme_key_in_the_environment_selects_its_provider() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let block = blocks("With a real model").concat();
     let (exported, rest) = block.split_once('\n').unwrap();
     assert_eq!(exported, "export OPENAI_API_KEY=...");

@@ -1,7 +1,7 @@
 //! A real language model behind llama.cpp's server, in three wire formats. Its text varies, so these tests check structure, ids,
 //! finish reasons and counts. `cargo xtask check` installs it and sets `LANGO_TEST_LLAMA`.
 
-use crate::common::{Log, TestEnv, fixtures, text_of};
+use crate::common::{StoredLog, TestEnv, fixtures, text_of};
 use adk::event::Event;
 use session::SessionKey;
 use std::{
@@ -80,8 +80,8 @@ fn agent(env: &TestEnv, more: &str) {
 const SILENT: &str = "tools: []\n";
 const FORCED: &str = "  tool_config: {function_calling_config: {mode: ANY}}\ntools: [{name: get_weather}]\n";
 
-fn log(env: &TestEnv) -> Log {
-    Log::read(&env.database(), &SessionKey::new("weather", "user", "s"))
+fn log(env: &TestEnv) -> StoredLog {
+    StoredLog::read(&env.database(), &SessionKey::new("weather", "user", "s"))
 }
 
 /// Checks that the event has usage and a finish reason.
@@ -95,7 +95,7 @@ fn assert_counted(event: &Event, wire: &str) {
     assert!(event.finish_reason.is_some(), "{wire}: {event:?}");
 }
 
-fn last_answer(log: &Log) -> &Event {
+fn last_answer(log: &StoredLog) -> &Event {
     log.events.iter().rfind(|event| !event.is_from_user() && event.responses().next().is_none()).unwrap()
 }
 

@@ -1,11 +1,11 @@
 //! Conversations over HTTP: a provider gets its own content back unchanged, and any model can continue a session.
 
-use crate::common::{CANARY, Log, REST, TestEnv, api_name, provider};
+use crate::common::{CANARY, REST, StoredLog, TestEnv, api_name, provider};
 use insta::assert_snapshot;
 use serde_json::Value;
 use session::SessionKey;
 use std::process::Stdio;
-use testkit::{ProviderApi, fakeprov::Fake, legal};
+use testkit::{ProviderApi, fakeprov::FakeProvider, legal};
 
 /// The messages of a request body, one per line.
 pub(crate) fn conversation(body: &Value) -> String {
@@ -17,7 +17,7 @@ pub(crate) fn conversation(body: &Value) -> String {
 /// Runs two turns in two processes, and returns the messages of the second turn's request: thinking, text, two calls, their
 /// results.
 fn second_request(api: ProviderApi) -> String {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::with_provider(&fake, api, "two");
     env.lango_with_key(&["run", "--session", "k", "weather?"]).success();
     env.lango_with_key(&["run", "--session", "k", "thanks"]).success();
@@ -106,7 +106,7 @@ fn sessions_can_switch_between_all_wire_formats() {
     let steps = walk();
     let pairs: std::collections::HashSet<_> = steps.windows(2).map(|pair| (pair[0], pair[1])).collect();
     assert_eq!(pairs.len(), 20, "each of five after each other");
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let providers: String =
         ProviderApi::ALL.iter().map(|api| provider(api_name(*api), &fake, *api, "two")).collect();
@@ -133,7 +133,7 @@ fn sessions_can_switch_between_all_wire_formats() {
 
 #[test]
 fn attachments_are_sent_or_reported_as_unsupported() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     for (api, image) in [
         (ProviderApi::OpenAi, r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}}"#),
         (
@@ -171,7 +171,7 @@ fn unreadable_or_binary_attachment_fails_before_sending() {
 
 /// Kills the process during a tool call, continues in another, and returns the messages of its first request.
 fn request_after_a_kill(api: ProviderApi) -> String {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::with_provider(&fake, api, "two");
     let (settings, slow) = (
         format!("model = \"fake/model-x\"\n{}{REST}", provider("fake", &fake, api, "two")),
@@ -182,7 +182,7 @@ fn request_after_a_kill(api: ProviderApi) -> String {
     let mut program =
         program.env("CANARY", CANARY).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let key = SessionKey::new("lango", "user", "k");
-    while !Log::read(&env.database(), &key).events.iter().any(|event| event.calls().count() == 2) {
+    while !StoredLog::read(&env.database(), &key).events.iter().any(|event| event.calls().count() == 2) {
         assert!(program.try_wait().unwrap().is_none(), "it ended before it was killed");
     }
     program.kill().unwrap();

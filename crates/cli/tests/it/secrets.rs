@@ -2,7 +2,7 @@
 
 use crate::common::{CANARY, CliOutput, REST, TestEnv, api_name, provider};
 use std::{fs, path::Path};
-use testkit::{ProviderApi, fakeprov::Fake};
+use testkit::{ProviderApi, fakeprov::FakeProvider};
 
 /// Checks that the key is in no output and in no file.
 #[track_caller]
@@ -22,7 +22,7 @@ fn files(dir: &Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn api_key_appears_in_no_output_and_no_file() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     for api in ProviderApi::ALL {
         for scenario in ["two", "auth401", "echokey", "echokey200", "html", "redirect", "bad400"] {
             let env = TestEnv::with_provider(&fake, api, scenario);
@@ -48,7 +48,7 @@ fn api_key_appears_in_no_output_and_no_file() {
 
 #[test]
 fn redirects_are_not_followed_with_an_api_key() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     for api in ProviderApi::ALL {
         TestEnv::with_provider(&fake, api, "redirect").lango_with_key(&["run", "hello"]).failure();
     }
@@ -58,7 +58,7 @@ fn redirects_are_not_followed_with_an_api_key() {
 
 #[test]
 fn errors_about_base_urls_contain_no_api_key() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let here = fake.url("ok");
     for url in [
         "http://127.0.0.1:9/v1".to_owned(),
@@ -86,7 +86,7 @@ fn errors_about_base_urls_contain_no_api_key() {
 
 #[test]
 fn api_key_echoed_by_a_model_list_is_masked() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     for api in ProviderApi::ALL {
         let env = TestEnv::with_provider(&fake, api, "echokey");
         for args in [&["models"][..], &["models", "--json"], &["doctor"], &["doctor", "--json"]] {
@@ -98,7 +98,7 @@ fn api_key_echoed_by_a_model_list_is_masked() {
 
 #[test]
 fn provider_header_value_is_masked() {
-    let fake = Fake::start_blocking();
+    let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let headers = "headers = { \"X-Team\" = \"${CANARY}\" }\n";
     let provider =

@@ -83,7 +83,7 @@ fn show_prints_thoughts_calls_questions_and_errors() {
 
 #[test]
 fn show_prints_the_cost_if_prices_are_configured() {
-    let fake = testkit::fakeprov::Fake::start_blocking();
+    let fake = testkit::fakeprov::FakeProvider::start_blocking();
     let api = ProviderApi::Anthropic;
     let env = TestEnv::new();
     let provider = provider("one", &fake, api, "two");

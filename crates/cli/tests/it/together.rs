@@ -1,6 +1,6 @@
 //! Several processes on one session: messages are answered in the order of acceptance, nothing is interleaved or lost.
 
-use crate::common::{Log, TestEnv, text_of};
+use crate::common::{StoredLog, TestEnv, text_of};
 use session::SessionKey;
 use std::{
     process::{Child, Stdio},
@@ -24,8 +24,8 @@ fn repair_model(env: &TestEnv) {
     env.file("script.yaml", SCRIPT.replace("reply: [hang]", "reply: [{text: unstuck}]"));
 }
 
-fn log(env: &TestEnv) -> Log {
-    Log::read(&env.database(), &SessionKey::new("lango", "user", "k"))
+fn log(env: &TestEnv) -> StoredLog {
+    StoredLog::read(&env.database(), &SessionKey::new("lango", "user", "k"))
 }
 
 #[test]

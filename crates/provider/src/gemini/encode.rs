@@ -59,7 +59,7 @@ fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
     )
 }
 
-/// The contents of one role. Function responses form a turn of their own, with one response per call.
+/// The contents of one role. Function responses form a separate turn, with one response per call.
 struct GeminiTurn {
     role: &'static str,
     is_response: bool,

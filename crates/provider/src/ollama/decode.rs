@@ -87,7 +87,7 @@ impl crate::StreamDecoder for OllamaDecoder {
         };
         out.extend(self.calls.drain(..).map(StreamEvent::ToolCall));
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
-            // Reasoning has no count of its own.
+            // Reasoning has no separate count.
             let (input, output) =
                 (line.prompt_eval_count.unwrap_or_default(), line.eval_count.unwrap_or_default());
             out.push(StreamEvent::Usage(TokenUsage { input, output, ..TokenUsage::default() }));

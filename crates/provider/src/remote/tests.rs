@@ -152,15 +152,26 @@ async fn unsupported_option_is_warned_about_once() {
     assert!(matches!(&second[..], [StreamEvent::Error(_)]), "{second:?}");
 }
 
+fn file(mime_type: &str, name: &str) -> MessagePart {
+    MessagePart::from(Media {
+        mime_type: mime_type.to_owned(),
+        source: MediaSource::Base64("AAAA".to_owned()),
+        name: Some(name.to_owned()),
+    })
+}
+
+#[test]
+fn the_number_of_remembered_warnings_is_bounded() {
+    let remote = RemoteProvider::new(endpoint(WireApi::Chat, "http://127.0.0.1:1"));
+    let zip = |number: usize| file("application/zip", &format!("{number}.zip"));
+    let parts = (0..2 * MAX_WARNINGS).map(zip).collect();
+    let request = ModelRequest { messages: vec![ModelMessage::new(Role::User, parts)], ..request() };
+    assert_eq!(remote.warnings(&request).len(), 2 * MAX_WARNINGS);
+    assert_eq!(remote.emitted_warnings.locked().len(), MAX_WARNINGS);
+}
+
 #[test]
 fn unsupported_file_is_warned_about_once() {
-    let file = |mime_type: &str, name: &str| {
-        MessagePart::from(Media {
-            mime_type: mime_type.to_owned(),
-            source: MediaSource::Base64("AAAA".to_owned()),
-            name: Some(name.to_owned()),
-        })
-    };
     let parts = vec![
         file("image/png", "cat.png"),
         file("application/pdf", "a.pdf"),

@@ -109,7 +109,7 @@ async fn call_with_env<const N: usize>(variables: [(&'static str, String); N], b
 }
 
 #[tokio::test]
-#[ignore = "run by other tests, with an environment of their own"]
+#[ignore = "run by other tests, each with its own environment"]
 async fn call_with_own_environment() {
     let base_url = env::var(BASE_URL).expect("the calling test sets the variable");
     println!("[{}]", call(ProviderEndpoint::new("test", WireApi::Chat, base_url)).await);

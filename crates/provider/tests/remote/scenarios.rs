@@ -7,7 +7,7 @@ use provider::{
 };
 use serde_json::json;
 use std::{fmt::Write as _, time::Duration};
-use testkit::fakeprov::{Fake, SCENARIOS};
+use testkit::fakeprov::{FakeProvider, SCENARIOS};
 
 const KEY: &str = "sk-canary-0123456789";
 
@@ -79,7 +79,7 @@ fn error_code(error: &Error) -> String {
 const APIS: [WireApi; 5] =
     [WireApi::Chat, WireApi::Responses, WireApi::Anthropic, WireApi::Gemini, WireApi::Ollama];
 
-async fn call(fake: &Fake, api: WireApi, scenario: &str) -> Vec<StreamEvent> {
+async fn call(fake: &FakeProvider, api: WireApi, scenario: &str) -> Vec<StreamEvent> {
     let mut endpoint = endpoint(api, fake.url(scenario));
     if scenario.starts_with("hang") {
         endpoint.idle_timeout = Duration::from_millis(700);
@@ -92,7 +92,7 @@ async fn call(fake: &Fake, api: WireApi, scenario: &str) -> Vec<StreamEvent> {
 }
 
 /// The outcomes of a scenario, each with the wire formats that have it.
-async fn outcomes(fake: &Fake, scenario: &str, undisturbed: &[String]) -> String {
+async fn outcomes(fake: &FakeProvider, scenario: &str, undisturbed: &[String]) -> String {
     let mut row: Vec<(String, Vec<WireApi>)> = Vec::new();
     let answers = join_all(APIS.map(|api| call(fake, api, scenario))).await;
     for ((api, events), ok) in APIS.into_iter().zip(answers).zip(undisturbed) {
@@ -111,14 +111,14 @@ async fn outcomes(fake: &Fake, scenario: &str, undisturbed: &[String]) -> String
 }
 
 /// The events of the undisturbed scenario in every format.
-async fn undisturbed(fake: &Fake) -> Vec<String> {
+async fn undisturbed(fake: &FakeProvider) -> Vec<String> {
     let answers = join_all(APIS.map(|api| call(fake, api, "ok"))).await;
     answers.iter().map(|events| shape(events, true)).collect()
 }
 
 #[tokio::test]
 async fn undisturbed_answer_is_equal_in_every_wire_api() {
-    let undisturbed = undisturbed(&Fake::start().await).await;
+    let undisturbed = undisturbed(&FakeProvider::start().await).await;
     insta::assert_snapshot!(undisturbed.join("\n"), @r#"
     thought(Let me think.) text(Grüß dich 🌍) call(call_AAA {"city":"Zürich","n":1}) call(call_BBB {"city":"Tōkyō"}) usage(100/64/15/5) done
     thought(Let me think.+signature) text(Grüß dich 🌍) call(call_AAA {"city":"Zürich","n":1}) call(call_BBB {"city":"Tōkyō"}) usage(100/64/15/5) done
@@ -130,7 +130,7 @@ async fn undisturbed_answer_is_equal_in_every_wire_api() {
 
 #[tokio::test]
 async fn every_scenario_has_its_outcome_in_every_wire_api() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     let undisturbed = undisturbed(&fake).await;
     let mut rows = Vec::new();
     for scenario in SCENARIOS {
@@ -188,7 +188,7 @@ async fn every_scenario_has_its_outcome_in_every_wire_api() {
 
 #[tokio::test]
 async fn models_are_listed_in_every_wire_api() {
-    let fake = Fake::start().await;
+    let fake = FakeProvider::start().await;
     let mut all = String::new();
     for api in APIS {
         let models = RemoteProvider::new(endpoint(api, fake.url("ok"))).models().await.unwrap();

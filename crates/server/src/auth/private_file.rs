@@ -1,5 +1,6 @@
 //! Files with mode 0600 that are replaced atomically: a reader sees the old or the new content.
 
+use file_stamp::FileStamp;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, ErrorKind, Write},
@@ -7,22 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Inode, modification time and length: differs between two versions of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileRevision {
-    inode: u64,
-    modified: (i64, i64),
-    length: u64,
-}
-
 /// `None` if the file does not exist.
-pub(super) fn revision(path: &Path) -> io::Result<Option<FileRevision>> {
-    let metadata = fs::metadata(path).map(|file| FileRevision {
-        inode: file.ino(),
-        modified: (file.mtime(), file.mtime_nsec()),
-        length: file.len(),
-    });
-    if_exists(metadata)
+pub(super) fn stamp(path: &Path) -> io::Result<Option<FileStamp>> {
+    if_exists(FileStamp::read(path))
 }
 
 /// Reads a file; refuses one that other users of the machine can access.
@@ -131,6 +119,6 @@ mod tests {
     fn a_missing_file_is_none() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(read(&home.path().join("none")).unwrap(), None);
-        assert_eq!(revision(&home.path().join("none")).unwrap(), None);
+        assert_eq!(stamp(&home.path().join("none")).unwrap(), None);
     }
 }

@@ -1,10 +1,11 @@
 //! A file of named tokens, stored as digests. It is reloaded when it changes, so that revocation takes effect at once.
 
 use super::{
-    private_file::{self, FileRevision},
+    private_file,
     secret::{TokenDigest, TokenSecret},
 };
 use crate::principal::Principal;
+use file_stamp::FileStamp;
 use lock::LockExt;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -57,7 +58,7 @@ pub struct TokenStore {
 
 #[derive(Debug, Default)]
 struct CachedTokens {
-    revision: Option<FileRevision>,
+    stamp: Option<FileStamp>,
     tokens: Arc<Vec<TokenRecord>>,
 }
 
@@ -122,10 +123,10 @@ impl TokenStore {
     }
 
     fn load(&self) -> io::Result<Arc<Vec<TokenRecord>>> {
-        let revision = private_file::revision(&self.path)?;
+        let stamp = private_file::stamp(&self.path)?;
         let mut cache = self.cache.locked();
-        if cache.revision != revision {
-            *cache = CachedTokens { tokens: Arc::new(read(&self.path)?.tokens), revision };
+        if cache.stamp != stamp {
+            *cache = CachedTokens { tokens: Arc::new(read(&self.path)?.tokens), stamp };
         }
         Ok(Arc::clone(&cache.tokens))
     }

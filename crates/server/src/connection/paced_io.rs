@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// Writes have a minimum rate while data waits in the server. A stream without data to send may be idle for ever.
+/// Writes have a minimum rate while data waits in the server. A stream without data to send may be idle forever.
 #[derive(Debug)]
 pub(crate) struct PacedIo<S> {
     stream: S,

@@ -1,7 +1,7 @@
 //! The spans of runs, in the JSON of ADK's debug API. Spans of other users' sessions are left out.
 //!
 //! Spans are in memory; the requests and answers of model calls are rebuilt from the log. A stored call without a span, such
-//! as one before a restart, gets a span of its own.
+//! as one before a restart, gets a separate span.
 
 use super::Json;
 use crate::{

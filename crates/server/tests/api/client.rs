@@ -12,6 +12,7 @@ use futures::StreamExt;
 use serde_json::Value;
 use server::access::PeerAddr;
 use std::net::IpAddr;
+use testkit::sse::{SseBuffer, SseEvent};
 use tower::ServiceExt;
 
 /// A request that is being built. It has the Host header of the server.
@@ -99,7 +100,7 @@ impl TestRequest {
             panic!("{}: {}", parts.status, String::from_utf8_lossy(&body));
         }
         assert_eq!(parts.headers[header::CONTENT_TYPE], "text/event-stream; charset=utf-8");
-        TestStream { headers: parts.headers, body: body.into_data_stream(), buffer: String::new() }
+        TestStream { headers: parts.headers, body: body.into_data_stream(), buffer: SseBuffer::default() }
     }
 }
 
@@ -155,14 +156,7 @@ impl TestResponse {
 pub(crate) struct TestStream {
     headers: HeaderMap,
     body: BodyDataStream,
-    buffer: String,
-}
-
-/// One event of a stream.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TestEvent {
-    pub(crate) id: Option<String>,
-    pub(crate) data: Value,
+    buffer: SseBuffer,
 }
 
 impl TestStream {
@@ -171,35 +165,27 @@ impl TestStream {
     }
 
     /// The next event; `None` at the end of the stream.
-    pub(crate) async fn next(&mut self) -> Option<TestEvent> {
-        self.next_block().await.map(|block| parse_event(&block))
+    pub(crate) async fn next(&mut self) -> Option<SseEvent> {
+        self.next_block().await.map(|block| SseEvent::parse(&block).unwrap().unwrap())
     }
 
     /// The text of the next block, which may be a comment; `None` at the end of the stream.
     pub(crate) async fn next_block(&mut self) -> Option<String> {
         loop {
-            if let Some((block, rest)) = self.buffer.split_once("\n\n") {
-                let (block, rest) = (block.to_owned(), rest.to_owned());
-                self.buffer = rest;
+            if let Some(block) = self.buffer.next_block() {
                 return Some(block);
             }
             let chunk = self.body.next().await?.unwrap();
-            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+            self.buffer.push(std::str::from_utf8(&chunk).unwrap());
         }
     }
 
     /// The remaining events.
-    pub(crate) async fn all(mut self) -> Vec<TestEvent> {
+    pub(crate) async fn all(mut self) -> Vec<SseEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);
         }
         events
     }
-}
-
-fn parse_event(text: &str) -> TestEvent {
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    let data = field("data: ").unwrap_or_else(|| panic!("an event without data: {text}"));
-    TestEvent { id: field("id: ").map(str::to_owned), data: serde_json::from_str(data).unwrap() }
 }

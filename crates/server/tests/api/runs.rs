@@ -1,10 +1,8 @@
 //! Messages and runs: events, streams, cursors, cancellation, idempotency keys.
 
-use super::{
-    client::TestEvent,
-    test_app::{TestApp, message, text, texts},
-};
+use super::test_app::{TestApp, message, text, texts};
 use serde_json::{Value, json};
+use testkit::sse::SseEvent;
 
 #[tokio::test]
 async fn run_returns_the_events_and_the_session_stores_them() {
@@ -119,7 +117,7 @@ async fn a_run_continues_after_its_client_disconnects() {
 }
 
 /// Runs a message with partial events, and returns the path of the run and its events.
-async fn finished_run(app: &TestApp) -> (String, Vec<TestEvent>) {
+async fn finished_run(app: &TestApp) -> (String, Vec<SseEvent>) {
     let session = app.create_session().await;
     let mut body = message("one two three");
     body["streaming"] = json!(true);
@@ -127,7 +125,7 @@ async fn finished_run(app: &TestApp) -> (String, Vec<TestEvent>) {
     let run = format!("{session}/runs/{}", stream.run_id());
     let streamed = stream.all().await;
     let events = app.get(&format!("{run}/events")).stream().await.all().await;
-    let data = |events: &[TestEvent]| events.iter().map(|event| event.data.clone()).collect::<Vec<_>>();
+    let data = |events: &[SseEvent]| events.iter().map(|event| event.data.clone()).collect::<Vec<_>>();
     assert_eq!(data(&streamed), data(&events));
     (run, events)
 }

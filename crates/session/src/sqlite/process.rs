@@ -1,4 +1,4 @@
-//! Process locks: each process that owns runs holds an advisory lock on a file of its own beside the database. The kernel
+//! Process locks: each process that owns runs holds an advisory lock on its own file beside the database. The kernel
 //! releases the lock when the process ends, also after SIGKILL. Containers that share the file share its locks.
 //!
 //! **Invariant.** The lock is acquired before the process's name is stored, and held until the process ends or closes the

@@ -6,9 +6,9 @@
 //! **Invariants.**
 //!
 //! - A job is answered after the COMMIT that contains it, and only if the database is still the file at its path.
-//! - A job that fails before COMMIT leaves no change behind, and the other jobs of its batch run again, each in a transaction
-//!   of its own.
-//! - If the COMMIT of a batch of several jobs fails, each job runs again in a transaction of its own. If the file fails in one
+//! - A job that fails before COMMIT leaves no change behind, and the other jobs of its batch run again, each in its own
+//!   transaction.
+//! - If the COMMIT of a batch of several jobs fails, each job runs again in its own transaction. If the file fails in one
 //!   of these as well, that job and all remaining jobs of the batch fail with the error: a disk that keeps failing is tried
 //!   twice per batch. A batch of one job is not retried.
 //! - A queued job runs to its end even if its caller dropped the future.

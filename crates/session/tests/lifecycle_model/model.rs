@@ -1,6 +1,6 @@
 //! The model: actions of owners on sessions, and the properties that hold for every interleaving.
 
-use crate::world::{DEAD, HeldLease, OwnerId, Process, ProcessStatus, Run, Session, Violation, World};
+use crate::world::{DEAD, HeldLease, ModelProcess, OwnerId, ProcessStatus, Run, Session, Violation, World};
 use session::{
     RunStatus,
     lifecycle::{self, NextState, RunState, Transition, TransitionRefusal, TurnState},
@@ -137,7 +137,7 @@ impl Model for Lifecycle {
             Property::always(EVERY_RUN_CAN_BE_FINISHED, Self::recovers),
             // The interesting situations are reachable.
             Property::sometimes("a process continues with a lost lease", |_, world: &World| {
-                let is_lost = |process: &Process, lease: &HeldLease| {
+                let is_lost = |process: &ModelProcess, lease: &HeldLease| {
                     let run = &world.sessions[lease.session].runs[lease.run].state;
                     run.status == RunStatus::Running && run.owner != process.owner
                 };
@@ -162,7 +162,7 @@ impl Model for Lifecycle {
 
 impl Lifecycle {
     /// Actions of the environment on a process.
-    fn environment_actions(process: &Process, actions: &mut Vec<Action>) {
+    fn environment_actions(process: &ModelProcess, actions: &mut Vec<Action>) {
         let owner = process.owner;
         match process.status {
             ProcessStatus::Works => actions.extend([Action::Pause(owner), Action::Heartbeat(owner)]),
@@ -173,7 +173,7 @@ impl Lifecycle {
     }
 
     /// Everything that a working process may attempt, admissible or not.
-    fn process_actions(&self, world: &World, process: &Process, actions: &mut Vec<Action>) {
+    fn process_actions(&self, world: &World, process: &ModelProcess, actions: &mut Vec<Action>) {
         let by = process.owner;
         actions.push(Action::TakeOver { by, from: DEAD });
         let silent = world.processes.iter().filter(|other| other.is_silent && other.owner != by);

@@ -21,7 +21,7 @@ pub(crate) enum ProcessStatus {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Process {
+pub(crate) struct ModelProcess {
     pub(crate) owner: OwnerId,
     pub(crate) status: ProcessStatus,
     /// The others have seen no heartbeat for so long that they may displace it. No clock is modelled: any time may pass between
@@ -301,19 +301,19 @@ const HELD: u64 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    pub(crate) processes: Vec<Process>,
+    pub(crate) processes: Vec<ModelProcess>,
     pub(crate) sessions: Vec<Session>,
 }
 
 impl World {
     pub(crate) fn new(owners: OwnerId, sessions: usize) -> Self {
         let status = ProcessStatus::Works;
-        let process = |owner| Process { owner, status, is_silent: false, leases: Vec::new() };
+        let process = |owner| ModelProcess { owner, status, is_silent: false, leases: Vec::new() };
         let processes = (0..owners).map(process).collect();
         Self { processes, sessions: vec![Session::default(); sessions] }.canonical()
     }
 
-    pub(crate) fn update(&mut self, owner: OwnerId, change: impl FnOnce(&mut Process)) {
+    pub(crate) fn update(&mut self, owner: OwnerId, change: impl FnOnce(&mut ModelProcess)) {
         if let Some(process) = self.processes.iter_mut().find(|process| process.owner == owner) {
             change(process);
         }
@@ -354,7 +354,7 @@ impl World {
     /// Symmetry reduction: states that differ only in the names of owners are explored once.
     fn rename_owners(&mut self) {
         let sessions = &self.sessions;
-        self.processes.sort_by_cached_key(|Process { owner, status, is_silent, leases }| {
+        self.processes.sort_by_cached_key(|ModelProcess { owner, status, is_silent, leases }| {
             let open: Vec<_> = sessions.iter().map(|session| session.open_runs_of(*owner)).collect();
             (*status, *is_silent, leases.clone(), open)
         });

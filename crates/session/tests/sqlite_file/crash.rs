@@ -12,7 +12,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 use tempfile::TempDir;
-use testkit::store_suite::make::{key, message, new_session, page, seqs, sets};
+use testkit::{
+    random::SplitMix64,
+    store_suite::make::{key, message, new_session, page, seqs, sets},
+};
 
 const SESSIONS: u64 = 16;
 const ROUNDS: u64 = 6;
@@ -123,24 +126,17 @@ fn assert_intact(dir: &TempDir) {
     assert!(!broken.exists([]).unwrap());
 }
 
-/// Sebastiano Vigna's splitmix64.
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
 #[tokio::test]
 async fn no_acknowledged_commit_is_lost_after_sigkill() {
     let given = env::var(SEED).ok().and_then(|seed| seed.parse().ok());
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let mut seed = given.unwrap_or(clock);
+    let seed: u64 = given.unwrap_or(clock);
+    let mut random = SplitMix64::new(seed);
     println!("{SEED}={seed}");
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
-        acknowledged.extend(killed_after(1 + next(&mut seed) % 400, round, &dir));
+        acknowledged.extend(killed_after(1 + random.below(400), round, &dir));
         let store = open(&dir, Options::default()).unwrap();
         assert_sound(&store, &acknowledged).await;
         // The store accepts writes again.

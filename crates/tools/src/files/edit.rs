@@ -54,11 +54,8 @@ impl Tool for EditFile {
     }
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
-        Box::pin(async move {
-            let args = args::parse(NAME, request.args)?;
-            let context = self.context.clone();
-            blocking::run(&*request.host, move |_| edit(&context, &args)).await.map(ToolReply::Done)
-        })
+        let context = self.context.clone();
+        blocking::call(NAME, request, move |args, _| edit(&context, args))
     }
 
     fn target(&self, args: &Map<String, Value>) -> Option<String> {

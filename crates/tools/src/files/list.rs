@@ -52,13 +52,8 @@ impl Tool for ListFiles {
     }
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
-        Box::pin(async move {
-            let args = args::parse(NAME, request.args)?;
-            let roots = self.roots.clone();
-            blocking::run(&*request.host, move |cancel| list(&roots, &args, cancel))
-                .await
-                .map(ToolReply::Done)
-        })
+        let roots = self.roots.clone();
+        blocking::call(NAME, request, move |args, cancel| list(&roots, args, cancel))
     }
 }
 

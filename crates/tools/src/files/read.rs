@@ -70,13 +70,8 @@ impl Tool for ReadFile {
     }
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
-        Box::pin(async move {
-            let args = args::parse(NAME, request.args)?;
-            let (roots, versions) = (self.roots.clone(), self.versions.clone());
-            blocking::run(&*request.host, move |cancel| read(&roots, &versions, &args, cancel))
-                .await
-                .map(ToolReply::Done)
-        })
+        let (roots, versions) = (self.roots.clone(), self.versions.clone());
+        blocking::call(NAME, request, move |args, cancel| read(&roots, &versions, args, cancel))
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{root::ResolvedPath, roots::FileRoots, walk::walk};
 use crate::{
-    Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
+    Spec, Tool, ToolReply, ToolRequest, ToolsError,
     blocking::{self, CancelFlag},
     charset::{self, SampleKind},
 };
@@ -62,13 +62,8 @@ impl Tool for SearchFiles {
     }
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
-        Box::pin(async move {
-            let args = args::parse(NAME, request.args)?;
-            let roots = self.roots.clone();
-            blocking::run(&*request.host, move |cancel| search(&roots, &args, cancel))
-                .await
-                .map(ToolReply::Done)
-        })
+        let roots = self.roots.clone();
+        blocking::call(NAME, request, move |args, cancel| search(&roots, args, cancel))
     }
 }
 

@@ -47,11 +47,8 @@ impl Tool for UndoEdit {
     }
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
-        Box::pin(async move {
-            let args = args::parse(NAME, request.args)?;
-            let context = self.context.clone();
-            blocking::run(&*request.host, move |_| undo(&context, &args)).await.map(ToolReply::Done)
-        })
+        let context = self.context.clone();
+        blocking::call(NAME, request, move |args, _| undo(&context, args))
     }
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {

@@ -50,11 +50,8 @@ impl Tool for WriteFile {
     }
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
-        Box::pin(async move {
-            let args = args::parse(NAME, request.args)?;
-            let context = self.context.clone();
-            blocking::run(&*request.host, move |_| write(&context, &args)).await.map(ToolReply::Done)
-        })
+        let context = self.context.clone();
+        blocking::call(NAME, request, move |args, _| write(&context, args))
     }
 
     fn target(&self, args: &Map<String, Value>) -> Option<String> {

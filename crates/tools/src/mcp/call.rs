@@ -91,7 +91,7 @@ pub(super) async fn call(
             Err(McpCallError::NotSent)
         }
         Ok(Err(ServiceError::TransportSend(error))) => {
-            Err(McpCallError::Lost(http_transport::root_cause(&*error.error)))
+            Err(McpCallError::Lost(crate::http::root_cause(&*error.error)))
         }
         Ok(Err(ServiceError::TransportClosed)) | Err(_) => {
             Err(McpCallError::Lost("the connection was closed".to_owned()))

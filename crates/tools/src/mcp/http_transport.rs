@@ -85,18 +85,6 @@ pub(super) fn was_not_delivered(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// The text of the innermost cause. Unlike outer ones it does not contain the URL, which may be a secret.
-pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    loop {
-        cause = match (cause.downcast_ref::<StreamableHttpError<reqwest::Error>>(), cause.source()) {
-            (Some(StreamableHttpError::Client(inner)), _) => inner,
-            (_, Some(inner)) => inner,
-            (_, None) => return cause.to_string(),
-        };
-    }
-}
-
 fn is_loopback(address: &Url) -> bool {
     let Some(host) = address.host_str() else { return false };
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

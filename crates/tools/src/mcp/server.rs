@@ -334,7 +334,7 @@ fn http_error(error: &ClientInitializeError) -> String {
         _ if error.is_authorization_required() => {
             "it requires another Authorization header; set it in its `headers`".to_owned()
         }
-        ClientInitializeError::TransportError { error, .. } => http_transport::root_cause(&*error.error),
+        ClientInitializeError::TransportError { error, .. } => crate::http::root_cause(&*error.error),
         other => other.to_string(),
     };
     format!("cannot be reached: {why}")

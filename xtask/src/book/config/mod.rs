@@ -281,7 +281,7 @@ mod tests {
         ] {
             assert!(page.contains(line), "{line}\n{page}");
         }
-        assert!(!page.contains("| `server`"), "a table has a section of its own");
+        assert!(!page.contains("| `server`"), "a table has its own section");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) enum KeyKind {
     /// One of a few words.
     Words(String),
     List(Box<KeyKind>),
-    /// A table with keys of its own: the module and the name of its type.
+    /// A table with its own keys: the module and the name of its type.
     Table(String, String),
     /// A table whose keys are names that the user chooses.
     Map(Box<KeyKind>),

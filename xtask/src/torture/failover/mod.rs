@@ -1,7 +1,7 @@
 //! The failover test: once in every round a server is stopped (SIGSTOP) in the middle of its work, and continued (SIGCONT)
 //! after another server has taken its runs over.
 //!
-//! 1. Preparing: one server gets a message for each [`StopPoint`], each in a session of its own. A reader of each run, and the
+//! 1. Preparing: one server gets a message for each [`StopPoint`], each in its own session. A reader of each run, and the
 //!    file that the held tools write, show when the stop points are reached.
 //! 2. Stopped: the server is stopped in all of them at once, and the stored events must confirm them. A second
 //!    server, which the failover test keeps running, gets a message behind each run and a reader of each run. After ten
@@ -79,7 +79,7 @@ struct Slots {
 }
 
 /// A run at one stop point, and its reader on the server that is stopped.
-struct Case {
+struct StoppedRun {
     stop_point: StopPoint,
     sent: Sent,
     observer: Observer,
@@ -88,7 +88,7 @@ struct Case {
 struct Preparing {
     slots: Slots,
     since: Instant,
-    cases: Vec<Case>,
+    cases: Vec<StoppedRun>,
 }
 
 struct Stopped {
@@ -96,7 +96,7 @@ struct Stopped {
     at: Moment,
     since: Instant,
     polled: Instant,
-    cases: Vec<Case>,
+    cases: Vec<StoppedRun>,
     /// The messages that the second server has accepted behind the runs.
     behind: Vec<Sent>,
     /// The readers of the runs on the second server.
@@ -106,7 +106,7 @@ struct Stopped {
 struct Resumed {
     slots: Slots,
     since: Instant,
-    cases: Vec<Case>,
+    cases: Vec<StoppedRun>,
 }
 
 impl FailoverTest {
@@ -203,7 +203,7 @@ fn leave<'a>(
     Ok(())
 }
 
-fn observers(cases: &mut [Case]) -> impl Iterator<Item = &mut Observer> {
+fn observers(cases: &mut [StoppedRun]) -> impl Iterator<Item = &mut Observer> {
     cases.iter_mut().map(|case| &mut case.observer)
 }
 
@@ -212,13 +212,13 @@ impl Preparing {
     fn advance(mut self, fleet: &mut Fleet<'_>) -> Result<Phase> {
         observers(&mut self.cases).for_each(|observer| observer.update(fleet.stage));
         let is_over =
-            |case: &Case| case.stop_point.is_over(&case.observer.reading) || case.observer.is_ended();
+            |case: &StoppedRun| case.stop_point.is_over(&case.observer.reading) || case.observer.is_ended();
         let is_late = self.since.elapsed() > PREPARATION || interrupt::is_set();
         if is_late || self.cases.iter().any(is_over) {
             return self.abandon(fleet);
         }
         let executed = fleet.stage.machine.held_calls()?;
-        let is_reached = |Case { stop_point, sent, observer }: &Case| {
+        let is_reached = |StoppedRun { stop_point, sent, observer }: &StoppedRun| {
             let times = Times { now: fleet.stage.now(), accepted: sent.accepted };
             observer.is_open() && stop_point.is_reached(&observer.reading, &executed, times)
         };
@@ -238,7 +238,7 @@ impl Preparing {
         let sent = is_created.then(|| send(fleet.stage, server, &session, stop_point.kind())).flatten();
         let Some(sent) = sent else { return self.abandon(fleet) };
         let observer = Observer::new(server, &session, &sent.run);
-        self.cases.push(Case { stop_point, sent, observer });
+        self.cases.push(StoppedRun { stop_point, sent, observer });
         Ok(Phase::Preparing(self))
     }
 
@@ -253,7 +253,7 @@ impl Preparing {
             server.process.resume();
             return Ok(Phase::Preparing(self));
         }
-        let is_stored = |Case { stop_point, sent, .. }: &Case| {
+        let is_stored = |StoppedRun { stop_point, sent, .. }: &StoppedRun| {
             session_events(second, &sent.session).is_some_and(|events| stop_point.is_stored(&events))
         };
         if !self.cases.iter().all(is_stored) {
@@ -269,12 +269,12 @@ impl Preparing {
 }
 
 impl Stopped {
-    fn new(fleet: &mut Fleet<'_>, (slots, at): (Slots, Moment), cases: Vec<Case>) -> Result<Self> {
+    fn new(fleet: &mut Fleet<'_>, (slots, at): (Slots, Moment), cases: Vec<StoppedRun>) -> Result<Self> {
         // The stopped server tries to store the results of the tools when it continues.
         fleet.stage.machine.release_tools()?;
         let second = address_in(fleet, slots.second)?;
         let (mut behind, mut second_observers) = (Vec::new(), Vec::new());
-        for Case { stop_point, sent, .. } in &cases {
+        for StoppedRun { stop_point, sent, .. } in &cases {
             count(fleet.stage.tally.stops_in(*stop_point));
             behind.extend(send(fleet.stage, second, &sent.session, Kind::Note));
             second_observers.push(Observer::new(second, &sent.session, &sent.run));
@@ -316,7 +316,7 @@ impl Stopped {
         let Self { slots, at, cases, second_observers, .. } = self;
         let (server, name) = server_in(fleet, slots.stopped)?;
         let (second, _) = address_in(fleet, slots.second)?;
-        for Case { stop_point, sent, .. } in &cases {
+        for StoppedRun { stop_point, sent, .. } in &cases {
             let events = if is_answered { session_events(second, &sent.session) } else { None };
             if is_answered && events.is_none() {
                 fleet.stage.journal.problem(format!("session {} cannot be read", sent.session));

@@ -1,4 +1,4 @@
-//! A reader of one run on one server that reads in a thread of its own, so that the thread that controls the servers never waits
+//! A reader of one run on one server that reads in its own thread, so that the thread that controls the servers never waits
 //! for a stopped one.
 
 use super::super::{
@@ -7,7 +7,7 @@ use super::super::{
 };
 use crate::harness::{
     event_id::EventId,
-    http::{Request, StreamedEvent},
+    http::{HttpRequest, StreamedEvent},
     machine::run_path,
 };
 use std::{
@@ -111,7 +111,7 @@ impl Observer {
 }
 
 fn read(address: SocketAddr, path: &str, to: &Sender<Update>) -> io::Result<()> {
-    let answer = Request::get(path).send(address, READ)?;
+    let answer = HttpRequest::get(path).send(address, READ)?;
     if answer.status != 200 {
         return Err(io::Error::other(format!("answered {}", answer.status)));
     }

@@ -6,7 +6,7 @@ use super::super::{
     stage::{Stage, count},
 };
 use crate::harness::{
-    http::{Answer, Request},
+    http::{Answer, HttpRequest},
     machine::{run_path, session_path, sessions_path},
     script::Kind,
 };
@@ -38,7 +38,7 @@ pub(super) fn accepts_writes(server: SocketAddr, session: &str) -> bool {
 
 fn create_within(server: SocketAddr, session: &str, time: Duration) -> bool {
     let body = json!({"sessionId": session});
-    let answer = Request::post(&sessions_path(), &body).send(server, time);
+    let answer = HttpRequest::post(&sessions_path(), &body).send(server, time);
     answer.is_ok_and(|answer| matches!(answer.status, 200 | 409))
 }
 
@@ -53,7 +53,7 @@ pub(super) fn send(
     let token = format!("{session}-{}", first_sent.as_micros());
     let body = message_body(&kind.message(&token));
     let path = format!("{}/runs", session_path(session));
-    let answer = Request::post(&path, &body).send(server, REQUEST);
+    let answer = HttpRequest::post(&path, &body).send(server, REQUEST);
     let run = answer.ok().filter(|answer| answer.status == 202);
     let run = run.and_then(|answer| answer.header("x-run-id").map(str::to_owned));
     let accepted = stage.now();
@@ -77,13 +77,13 @@ pub(super) fn send(
 
 pub(super) fn is_done(server: SocketAddr, sent: &Sent) -> bool {
     let path = run_path(&sent.session, &sent.run);
-    let run = Request::get(&path).send(server, REQUEST).and_then(Answer::json);
+    let run = HttpRequest::get(&path).send(server, REQUEST).and_then(Answer::json);
     run.is_ok_and(|run| run["status"] == "done")
 }
 
 /// The stored events of a session.
 pub(super) fn session_events(server: SocketAddr, session: &str) -> Option<Vec<Value>> {
     let path = session_path(session);
-    let session = Request::get(&path).send(server, REQUEST).and_then(Answer::json).ok()?;
+    let session = HttpRequest::get(&path).send(server, REQUEST).and_then(Answer::json).ok()?;
     session["events"].as_array().cloned()
 }

@@ -2,10 +2,10 @@
 //! terminated. The clock is the length of the trace, so that the record shows what was acknowledged before a cut.
 
 use super::super::{
-    client::Client,
+    client::LoadClient,
     journal::{Record, ServerName},
     stage::{Clock, Round, Stage, Tally, Target},
-    terminal::Terminal,
+    terminal::TerminalClient,
 };
 use crate::{
     Result,
@@ -47,9 +47,9 @@ pub(super) fn record(machine: &Machine, trace: &Path, round: Round) -> Result<Re
             });
         };
         for number in 0..CLIENTS {
-            spawn(Box::new(move || Client::new(shared, number).run()));
+            spawn(Box::new(move || LoadClient::new(shared, number).run()));
         }
-        spawn(Box::new(move || Terminal::new(shared, 0).run()));
+        spawn(Box::new(move || TerminalClient::new(shared, 0).run()));
         let result = serve(shared);
         shared.abandon();
         result

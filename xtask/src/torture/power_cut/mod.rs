@@ -24,14 +24,16 @@ use super::{
 use crate::{
     Result, Workspace,
     harness::{
-        http::Request,
-        interrupt, locked,
+        self,
+        http::HttpRequest,
+        interrupt,
         machine::{self, APP, Machine, USER, sessions_path},
         preload::Library,
         random::Random,
         script::{Kind, Pace},
     },
 };
+use lock::LockExt;
 use replay::{Cut, Fate, replay};
 use serde_json::json;
 use std::{
@@ -81,20 +83,13 @@ pub(crate) fn run(workspace: &Workspace, args: &[&str]) -> Result<bool> {
 
 /// `None` if help is requested.
 fn options(args: &[&str]) -> Result<Option<Options>> {
+    let Some(numbers) = harness::options::parse(args, &["--cuts", "--seed"], USAGE)? else { return Ok(None) };
     let mut options = Options { cuts: DEFAULT_CUTS, seed: 1 };
-    let mut rest = args;
-    while let [name, after @ ..] = rest {
-        if matches!(*name, "--help" | "-h") {
-            return Ok(None);
-        }
-        let [value, after @ ..] = after else { return Err(format!("{name} needs a number\n{USAGE}").into()) };
-        let number: u64 = value.parse().map_err(|_| format!("{name} needs a number, not `{value}`"))?;
-        match *name {
+    for (name, number) in numbers {
+        match name {
             "--cuts" => options.cuts = number,
-            "--seed" => options.seed = number,
-            _ => return Err(format!("power-cut does not take `{name}`\n{USAGE}").into()),
+            _ => options.seed = number,
         }
-        rest = after;
     }
     Ok(Some(options))
 }
@@ -169,12 +164,12 @@ impl Recording {
     fn verify_all(&self, first: usize, cuts: &[Cut]) -> Result<Vec<String>> {
         let (next, found) = (Mutex::new(cuts.iter().zip(first..)), Mutex::new(Vec::new()));
         let work = || {
-            let take = || locked(&next).next().filter(|_| !interrupt::is_set());
+            let take = || next.locked().next().filter(|_| !interrupt::is_set());
             while let Some((cut, number)) = take() {
                 let violations = self.verify(*cut, number);
                 let violations = violations.unwrap_or_else(|error| vec![error.to_string()]);
                 let named = |violation| format!("cut {number} {cut:?}: {violation}");
-                locked(&found).extend(violations.into_iter().map(named));
+                found.locked().extend(violations.into_iter().map(named));
             }
         };
         thread::scope(|scope| {
@@ -249,13 +244,13 @@ fn cuts(operations: &[trace::Record], options: Options) -> Vec<Cut> {
 /// Sends a message to every session and to a new one, and checks the answers.
 fn next_message(server: SocketAddr, stored_state: &StoredState) -> Result<Vec<String>> {
     let (path, body) = (sessions_path(), json!({"sessionId": "after"}));
-    Request::post(&path, &body).send(server, REQUEST)?.bytes()?;
+    HttpRequest::post(&path, &body).send(server, REQUEST)?.bytes()?;
     let mut violations = Vec::new();
     for session in stored_state.sessions.keys().map(String::as_str).chain(["after"]) {
         let token = format!("{session}-next");
         let message = json!({"role": "user", "parts": [{"text": Kind::Look.message(&token)}]});
         let body = json!({"appName": APP, "userId": USER, "sessionId": session, "newMessage": message});
-        let answer = Request::post("/run", &body).send(server, REQUEST)?;
+        let answer = HttpRequest::post("/run", &body).send(server, REQUEST)?;
         let (status, events) = (answer.status, answer.json()?);
         let answered = events.as_array().and_then(|events| events.last()).map(text).unwrap_or_default();
         if status != 200 || answered != Kind::Look.answer(&token) {

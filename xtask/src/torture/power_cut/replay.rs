@@ -61,12 +61,12 @@ pub(super) struct Cut {
 /// The contents of one file, independent of its names.
 #[derive(Default)]
 struct Contents<'a> {
-    changes: Vec<(Position, Change<'a>)>,
+    changes: Vec<(Position, FileChange<'a>)>,
     /// Changes before this position are durable.
     synced: Position,
 }
 
-enum Change<'a> {
+enum FileChange<'a> {
     Write { offset: usize, bytes: &'a [u8] },
     Truncate(usize),
 }
@@ -127,10 +127,10 @@ impl<'a> History<'a> {
             Operation::Write { inode, offset, data } => {
                 let bytes = &trace[data.clone()];
                 let offset = usize::try_from(*offset).unwrap_or(usize::MAX);
-                self.change(*inode, at, Change::Write { offset, bytes });
+                self.change(*inode, at, FileChange::Write { offset, bytes });
             }
             Operation::Truncate { inode, length } => {
-                self.change(*inode, at, Change::Truncate(usize::try_from(*length).unwrap_or(usize::MAX)));
+                self.change(*inode, at, FileChange::Truncate(usize::try_from(*length).unwrap_or(usize::MAX)));
             }
             Operation::Sync { inode, begun } => {
                 if let Some(file) = self.inodes.get(inode) {
@@ -149,7 +149,7 @@ impl<'a> History<'a> {
         }
     }
 
-    fn change(&mut self, inode: u64, at: Position, change: Change<'a>) {
+    fn change(&mut self, inode: u64, at: Position, change: FileChange<'a>) {
         if let Some(file) = self.inodes.get(&inode) {
             self.files[*file].changes.push((at, change));
         }
@@ -200,15 +200,15 @@ impl Contents<'_> {
         for (at, change) in &self.changes {
             let fate = if *at < self.synced { Fate::AllWritten } else { fate };
             match (change, fate) {
-                (Change::Write { offset, bytes: written }, Fate::Torn(sector)) => {
+                (FileChange::Write { offset, bytes: written }, Fate::Torn(sector)) => {
                     let chunks = sectors(*offset, written.len(), sector);
                     for chunk in chunks.filter(|_| random.chance(500)) {
                         write(&mut bytes, offset + chunk.start, &written[chunk]);
                     }
                 }
                 _ if !fate.happens(random) => {}
-                (Change::Write { offset, bytes: written }, _) => write(&mut bytes, *offset, written),
-                (Change::Truncate(length), _) => bytes.resize(*length, 0),
+                (FileChange::Write { offset, bytes: written }, _) => write(&mut bytes, *offset, written),
+                (FileChange::Truncate(length), _) => bytes.resize(*length, 0),
             }
         }
         bytes

@@ -36,7 +36,7 @@ pub(super) fn rows(world: &World) -> Vec<Attack> {
     rows
 }
 
-/// A request that reads and one that acts.
+/// A request that reads and one with side effects.
 fn targets() -> [(&'static str, Request); 2] {
     let body = message("ann", &json!([{"text": "hello"}])).to_string();
     [("read", request("GET", SESSION)), ("run", request("POST", "/run").body(body))]

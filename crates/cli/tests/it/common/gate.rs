@@ -6,7 +6,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex},
 };
-use testkit::fakeprov::Fake;
+use testkit::fakeprov::FakeProvider;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{
@@ -34,7 +34,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn before(fake: &Fake, stops: &[&str]) -> Self {
+    pub(crate) fn before(fake: &FakeProvider, stops: &[&str]) -> Self {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = listener.local_addr().unwrap();

@@ -12,14 +12,14 @@ use std::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Log {
+pub(crate) struct StoredLog {
     pub(crate) events: Vec<Event>,
     /// The sequence numbers of messages and state changes.
     seqs: BTreeSet<u64>,
     last: u64,
 }
 
-impl Log {
+impl StoredLog {
     /// Empty before the first message.
     pub(crate) fn read(database: &Path, key: &SessionKey) -> Self {
         if !database.exists() {

@@ -8,7 +8,7 @@ mod terminal;
 
 pub(crate) use gate::Gate;
 pub(crate) use http::{AuthServer, HttpResponse};
-pub(crate) use log::{Log, text_of};
+pub(crate) use log::{StoredLog, text_of};
 pub(crate) use remote::{CANARY, REST, api_name, provider};
 pub(crate) use terminal::{CTRL_C, Terminal, without_escapes};
 

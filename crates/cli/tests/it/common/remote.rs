@@ -1,7 +1,7 @@
 //! A fake provider on loopback, and its configuration.
 
 use super::TestEnv;
-use testkit::{ProviderApi, fakeprov::Fake};
+use testkit::{ProviderApi, fakeprov::FakeProvider};
 
 /// The API key, which must appear in no output.
 pub(crate) const CANARY: &str = "sk-canary-4f1d0c7b9e";
@@ -17,7 +17,7 @@ pub(crate) fn api_name(api: ProviderApi) -> &'static str {
 }
 
 /// The configuration of a provider that plays a scenario.
-pub(crate) fn provider(name: &str, fake: &Fake, api: ProviderApi, scenario: &str) -> String {
+pub(crate) fn provider(name: &str, fake: &FakeProvider, api: ProviderApi, scenario: &str) -> String {
     let (url, api) = (fake.url(scenario), api_name(api));
     format!(
         "[providers.{name}]\napi = \"{api}\"\nbase_url = \"{url}\"\nkey = \"${{CANARY}}\"\nidle_timeout_s = 2\n"
@@ -36,7 +36,7 @@ response = { sky = \"clear\" }
 
 impl TestEnv {
     /// An environment whose model is played by the fake.
-    pub(crate) fn with_provider(fake: &Fake, api: ProviderApi, scenario: &str) -> Self {
+    pub(crate) fn with_provider(fake: &FakeProvider, api: ProviderApi, scenario: &str) -> Self {
         let env = Self::new();
         let provider = provider("fake", fake, api, scenario);
         env.file("lango.toml", format!("model = \"fake/model-x\"\n{provider}{REST}"));

@@ -4,7 +4,7 @@
 mod cli;
 mod serve;
 
-use crate::common::{Gate, Log, TestEnv, api_name};
+use crate::common::{Gate, StoredLog, TestEnv, api_name};
 use rusqlite::OpenFlags;
 use serde_json::Value;
 use session::SessionKey;
@@ -14,7 +14,7 @@ use std::{
 };
 use testkit::{
     ProviderApi,
-    fakeprov::{Fake, Received},
+    fakeprov::{FakeProvider, Received},
     legal,
 };
 
@@ -34,12 +34,12 @@ struct GatedProvider {
     env: TestEnv,
     api: ProviderApi,
     gate: Gate,
-    fake: Fake,
+    fake: FakeProvider,
 }
 
 impl GatedProvider {
     fn new(api: ProviderApi, scenario: &str, stops: &[&str]) -> Self {
-        let fake = Fake::start_blocking();
+        let fake = FakeProvider::start_blocking();
         let gate = Gate::before(&fake, stops);
         let gated = Self { env: TestEnv::in_memory(), api, gate, fake };
         gated.set_scenario(scenario);
@@ -79,7 +79,7 @@ impl GatedProvider {
     }
 
     fn log(&self, key: &SessionKey) -> Vec<String> {
-        let log = Log::read(&self.env.database(), key);
+        let log = StoredLog::read(&self.env.database(), key);
         log.assert_consistent();
         log.events.iter().map(|event| line(&serde_json::to_value(event).unwrap())).collect()
     }

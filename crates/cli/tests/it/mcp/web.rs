@@ -37,13 +37,13 @@ struct Shared {
     listeners: Mutex<Vec<TcpStream>>,
 }
 
-struct Request {
+struct McpRequest {
     method: String,
     head: String,
     body: Value,
 }
 
-impl Request {
+impl McpRequest {
     fn header(&self, name: &str) -> Option<&str> {
         let pairs = self.head.lines().filter_map(|line| line.split_once(':'));
         pairs.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
@@ -179,7 +179,7 @@ impl Shared {
     }
 
     /// Returns `None` to close all connections.
-    fn answer(&self, request: &Request) -> Option<String> {
+    fn answer(&self, request: &McpRequest) -> Option<String> {
         let wanted = self.authorization.lock().unwrap().clone();
         if wanted.is_some() && request.header("authorization") != wanted.as_deref() {
             return Some(status("401 Unauthorized\r\nwww-authenticate: Bearer"));
@@ -240,7 +240,7 @@ fn status(line: &str) -> String {
     format!("HTTP/1.1 {line}\r\ncontent-length: 0\r\n\r\n")
 }
 
-fn result_of(request: &Request, result: &Value, headers: &str) -> String {
+fn result_of(request: &McpRequest, result: &Value, headers: &str) -> String {
     let body = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result}).to_string();
     let length = body.len();
     format!(
@@ -248,11 +248,11 @@ fn result_of(request: &Request, result: &Value, headers: &str) -> String {
     )
 }
 
-fn read(reader: &mut impl BufRead) -> Option<Request> {
+fn read(reader: &mut impl BufRead) -> Option<McpRequest> {
     let mut head = String::new();
     while reader.read_line(&mut head).ok()? > 2 {}
     let method = head.split(' ').next()?.to_owned();
-    let mut request = Request { method, head, body: Value::Null };
+    let mut request = McpRequest { method, head, body: Value::Null };
     if let Some(length) = request.header("content-length") {
         let mut body = vec![0; length.parse().ok()?];
         reader.read_exact(&mut body).ok()?;

@@ -10,6 +10,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::sse::SseBuffer;
+pub(crate) use testkit::sse::SseEvent;
 
 /// Timeout, far longer than any step takes.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -320,19 +322,13 @@ pub(crate) struct Events {
     pub(crate) status: u16,
     pub(crate) run: String,
     wire: Wire,
-    read: String,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct SseEvent {
-    pub(crate) id: Option<String>,
-    pub(crate) data: Value,
+    read: SseBuffer,
 }
 
 impl Events {
     fn new(wire: Wire) -> Self {
         let run = wire.header("x-run-id").unwrap_or_default().to_owned();
-        Self { status: wire.status, run, wire, read: String::new() }
+        Self { status: wire.status, run, wire, read: SseBuffer::default() }
     }
 
     /// The next event; `None` at the end, or if the connection is lost.
@@ -341,16 +337,11 @@ impl Events {
             return None;
         }
         loop {
-            if let Some((block, rest)) = self.read.split_once("\n\n") {
-                let (block, rest) = (block.to_owned(), rest.to_owned());
-                self.read = rest;
-                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-                let Some(data) = field("data: ") else { continue };
-                let data = serde_json::from_str(data).unwrap();
-                return Some(SseEvent { id: field("id: ").map(str::to_owned), data });
+            if let Some(block) = self.read.next_block() {
+                let Some(event) = SseEvent::parse(&block).unwrap() else { continue };
+                return Some(event);
             }
-            let chunk = self.wire.chunk().ok().flatten()?;
-            self.read.push_str(&chunk);
+            self.read.push(&self.wire.chunk().ok().flatten()?);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Invocation ids and function calls of requests, with an agent that asks, defers and calls tools.
+//! Invocation ids and function calls of requests, with an agent that requires approval, defers and calls tools.
 
 use super::client::{HttpResponse, TIMEOUT, TestServer, lines};
 use crate::common::TestEnv;

@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex},
     thread,
 };
-use testkit::{ProviderApi, fakeprov::Fake};
+use testkit::{ProviderApi, fakeprov::FakeProvider};
 
 /// A collector that accepts every request.
 struct Collector {
@@ -248,10 +248,10 @@ fn run_command_exports_its_spans_before_exit() {
 
 #[test]
 fn unreachable_collector_does_not_affect_runs() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let env = TestEnv::canned();
     let mut command = env.command(["serve", "--port", "0", "--no-auth"]);
-    let server = TestServer::spawn(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{nobody}")));
+    let server = TestServer::spawn(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{closed}")));
     server.create_session("canned", "s1");
     server.send_message("canned", "s1", "hi").success();
     server.terminate();
@@ -390,7 +390,7 @@ fn request_and_answer_of_a_model_call_are_shown_also_after_a_restart() {
 #[test]
 fn rebuilt_request_has_the_hash_of_the_body_that_was_sent_in_every_format() {
     for api in ProviderApi::ALL {
-        let fake = Fake::start_blocking();
+        let fake = FakeProvider::start_blocking();
         let env = TestEnv::new();
         let head = "model = \"one/small\"\n";
         env.file("lango.toml", format!("{head}{}{REST}", provider("one", &fake, api, "text")));

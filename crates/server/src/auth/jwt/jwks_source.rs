@@ -2,7 +2,8 @@
 //!
 //! **Invariant.** At most one fetch is in progress, and at most one starts per [`REFETCH_INTERVAL`]. Only tokens whose key is not cached wait for it.
 
-use super::{super::private_file::FileRevision, JwkSet};
+use super::JwkSet;
+use file_stamp::FileStamp;
 use lock::LockExt;
 use reqwest::{Client, Url, redirect::Policy};
 use std::{
@@ -50,7 +51,7 @@ pub(super) enum JwksSource {
 #[derive(Debug, Default)]
 pub(super) struct FileKeys {
     keys: Arc<JwkSet>,
-    revision: Option<FileRevision>,
+    stamp: Option<FileStamp>,
 }
 
 #[derive(Debug)]
@@ -132,7 +133,7 @@ impl RemoteJwks {
         let (ended, end) = watch::channel(());
         cache.last_fetch = Some((Instant::now(), end.clone()));
         drop(cache);
-        // A task of its own: the client that caused the fetch may disconnect.
+        // A separate task: the client that caused the fetch may disconnect.
         let remote = Arc::clone(self);
         tokio::spawn(async move {
             if let Some(keys) = fetch(&remote.client, &remote.url).await {
@@ -161,14 +162,14 @@ impl FileKeys {
 
     fn reload(&mut self, path: &Path) -> Result<(), JwksError> {
         let file_error = |source| JwksError::File { path: path.to_path_buf(), source };
-        let revision = super::super::private_file::revision(path).map_err(file_error)?;
-        if self.revision.is_none() || self.revision != revision {
+        let stamp = super::super::private_file::stamp(path).map_err(file_error)?;
+        if self.stamp.is_none() || self.stamp != stamp {
             let text = fs::read(path).map_err(file_error)?;
             let keys = JwkSet::parse(&text).map_err(|error| JwksError::Content {
                 path: path.to_path_buf(),
                 message: error.to_string(),
             })?;
-            *self = Self { keys: Arc::new(keys), revision };
+            *self = Self { keys: Arc::new(keys), stamp };
         }
         Ok(())
     }

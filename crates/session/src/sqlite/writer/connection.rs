@@ -44,7 +44,7 @@ pub(super) struct WriteConnection {
 
 /// Why a transaction was not committed.
 enum TransactionError {
-    /// A job failed; it must run again in a transaction of its own.
+    /// A job failed; it must run again in its own transaction.
     ByJob,
     /// COMMIT or ROLLBACK failed, or the file is no longer at its path.
     ByFault(FileFault),
@@ -81,7 +81,7 @@ impl WriteConnection {
         }
     }
 
-    /// Runs all jobs in one transaction. If that fails, runs each in a transaction of its own. Savepoints would isolate a
+    /// Runs all jobs in one transaction. If that fails, runs each in its own transaction. Savepoints would isolate a
     /// failed job as well, but copy every touched page of every job.
     pub(super) fn commit(&self, mut batch: Vec<Box<dyn WriteJob>>) {
         if let Err(fault) = self.begin() {

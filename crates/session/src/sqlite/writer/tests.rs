@@ -97,7 +97,7 @@ async fn a_failed_batch_commit_fails_only_the_job_that_caused_it() {
     })
     .await;
     drop(release);
-    // The plug is in this batch or in one of its own.
+    // The plug is in this batch or in a separate one.
     let _ = plug.await;
     let answers = [good.await, bad.await, also_good.await];
     assert!(matches!(answers, [Ok(1), Err(Error::Backend(_)), Ok(1)]), "{answers:?}");
