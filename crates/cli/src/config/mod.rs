@@ -12,6 +12,7 @@ mod server;
 mod telemetry;
 mod template;
 mod tools;
+mod yaml_letters;
 
 pub(crate) use agents::{AgentConfig, apps, in_script, load_app};
 pub(crate) use env::Env;

@@ -79,7 +79,8 @@ fn run_has_help() {
     Usage: lango run [OPTIONS] [MESSAGE]
 
     Arguments:
-      [MESSAGE]  The message; read from standard input if it is omitted or `-`
+      [MESSAGE]  The message; read from standard input if it is omitted or `-`; other input is appended
+                 to it
 
     Options:
           --config <FILE>       The configuration file [default: lango.toml here, else in the data
