@@ -217,7 +217,7 @@ pub(crate) struct ChatArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// The message; read from standard input if it is omitted or `-`
+    /// The message; read from standard input if it is omitted or `-`; other input is appended to it
     pub(crate) message: Option<String>,
     #[command(flatten)]
     pub(crate) conversation: ConversationArgs,

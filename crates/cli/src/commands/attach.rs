@@ -18,8 +18,8 @@ pub(crate) fn part(path: &Path) -> anyhow::Result<Part> {
     let bytes = fs::read(path).with_context(unread)?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     match (mime_type(path), String::from_utf8(bytes)) {
-        (None, Ok(text)) => Ok(Part::text(format!("The file {name}:\n{text}"))),
-        (None, Err(_)) => {
+        (None, Ok(text)) if !text.contains('\0') => Ok(Part::text(format!("The file {name}:\n{text}"))),
+        (None, _) => {
             bail!(
                 "{} is not text, and its type is not supported; images, PDF, audio and text can be sent",
                 path.display()

@@ -9,6 +9,7 @@ mod import;
 pub(crate) mod interrupt;
 mod listen;
 pub(crate) mod models;
+mod piped_input;
 pub(crate) mod rules;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -1,6 +1,6 @@
 //! `lango run`: sends one message and prints the answer.
 
-use super::{ask, attach, conversation::Conversation, interrupt::Interrupts};
+use super::{ask, attach, conversation::Conversation, interrupt::Interrupts, piped_input};
 use crate::{
     args::RunArgs,
     config::Settings,
@@ -60,10 +60,13 @@ async fn converse(
     Ok(())
 }
 
-/// The message of the command line, or else of standard input.
+/// The message of the command line with the piped input after it, or else standard input alone.
 fn message(arg: Option<&str>) -> anyhow::Result<String> {
     let text = match arg {
-        Some(text) if text != "-" => text.to_owned(),
+        Some(text) if text != "-" => match piped_input::read()? {
+            Some(input) => format!("{text}\n\nStandard input:\n{input}"),
+            None => text.to_owned(),
+        },
         Some(_) | None => {
             if arg.is_none() && io::stdin().is_terminal() {
                 bail!("there is no message; write it as in: lango run \"what time is it?\"");

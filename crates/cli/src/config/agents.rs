@@ -205,7 +205,8 @@ fn parse(path: &Path) -> Result<RawAgent, ConfigError> {
     if text.trim().is_empty() {
         return Err(invalid("it is empty; an agent needs at least a `name`".to_owned()));
     }
-    let raw: RawAgent = serde_saphyr::from_str(&text).map_err(|error| syntax(path, &error))?;
+    let raw: RawAgent = serde_saphyr::from_str(&super::yaml_letters::quote_letters(&text))
+        .map_err(|error| syntax(path, &error))?;
     refuse_python(&raw, path)?;
     match raw.agent_class.as_deref().filter(|class| *class != "LlmAgent") {
         Some(class) => {

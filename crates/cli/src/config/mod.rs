@@ -14,6 +14,7 @@ mod source;
 mod telemetry;
 mod template;
 mod tools;
+mod yaml_letters;
 
 #[cfg(test)]
 pub(crate) use agents::parse_agent;

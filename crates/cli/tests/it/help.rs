@@ -85,7 +85,8 @@ fn run_has_help() {
     Usage: lango run [OPTIONS] [MESSAGE]
 
     Arguments:
-      [MESSAGE]  The message; read from standard input if it is omitted or `-`
+      [MESSAGE]  The message; read from standard input if it is omitted or `-`; other input is appended
+                 to it
 
     Options:
       -s, --session <ID>        Continue this session, or create it

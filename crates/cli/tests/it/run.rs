@@ -86,6 +86,17 @@ fn message_is_read_from_stdin() {
 }
 
 #[test]
+fn piped_input_is_appended_to_the_message() {
+    let env = TestEnv::canned();
+    let output = env.lango_with_stdin(&["run", "good morning"], b"from a pipe\n").success();
+    assert!(output.out.contains("good morning") && output.out.contains("from a pipe"), "{output:?}");
+    let empty = env.lango_with_stdin(&["run", "good morning"], b"").success();
+    assert!(empty.out.contains("You said: good morning") && !empty.out.contains("input"), "{empty:?}");
+    let binary = env.lango_with_stdin(&["run", "good morning"], b"\x7fELF\0\0");
+    assert!(binary.err.contains("standard input is not text"), "{binary:?}");
+}
+
+#[test]
 fn model_option_overrides_the_configuration() {
     let env = TestEnv::canned();
     env.file("other.yaml", "rules: [{reply: [{text: I am another.}]}]");
