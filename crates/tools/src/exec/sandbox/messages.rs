@@ -1,0 +1,41 @@
+//! The messages between this program and the supervisor of a command.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::settings::{SandboxSettings, SandboxedCommand};
+
+/// What this program sends to the supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    pub(crate) settings: SandboxSettings,
+    pub(crate) command: SandboxedCommand,
+}
+
+/// What the supervisor and the init process answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum SandboxOutcome {
+    Exited(CommandEnd),
+    /// The command was not started.
+    Failed(String),
+}
+
+/// The end of a command.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct CommandEnd {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// Processes were still running after the exit, and were terminated.
+    pub(crate) left_behind: bool,
+    /// Protected files that the command created; they were renamed.
+    #[serde(default)]
+    pub(crate) quarantined: Vec<PathBuf>,
+}
+
+/// A request of the program to a running command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Control {
+    /// Send SIGTERM to all processes.
+    Terminate,
+}
