@@ -38,10 +38,11 @@ const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 type SandboxCheck = fn(&Path);
 
-const CHECKS: [(&str, SandboxCheck); 6] = [
+const CHECKS: [(&str, SandboxCheck); 7] = [
     ("workspace_writes_inside_the_root_only", workspace_writes_inside_the_root_only),
     ("read_only_writes_nothing_but_tmp", read_only_writes_nothing_but_tmp),
     ("protected_paths_stay_as_they_are", protected_paths_stay_as_they_are),
+    ("repository_that_a_command_creates_runs_nothing", repository_that_a_command_creates_runs_nothing),
     ("network_sockets_and_processes_are_out_of_reach", network_sockets_and_processes_are_out_of_reach),
     ("processes_end_with_the_call", processes_end_with_the_call),
     ("confinement_describes_what_is_in_force", confinement_describes_what_is_in_force),
@@ -276,6 +277,35 @@ fn protected_paths_stay_as_they_are(helper: &Path) {
     let answer = project
         .call(asked, &json!({"command": "echo y > sub/.git/config", "protected": ["sub/.git/config"]}));
     assert_ne!(answer["exit_code"], 0, "{answer}");
+}
+
+/// A command cannot leave a repository behind that makes git run a program.
+fn repository_that_a_command_creates_runs_nothing(helper: &Path) {
+    let Some(project) = Project::new(helper) else { return };
+    let workspace = SandboxProfile::Workspace;
+    fs::write(project.path("root/real.json"), "{}").unwrap();
+    symlink("real.json", project.path("root/.mcp.json")).unwrap();
+    for script in [
+        "mkdir -p a/.git/hooks a/.git/objects a/.git/refs; echo > a/.git/HEAD; echo x > a/.git/hooks/pre-commit; printf '[core]\\nfsmonitor=x' > a/.git/config",
+        "mkdir -p b/objects b/refs; echo > b/HEAD; printf '[core]\\nfsmonitor=x' > b/config",
+        "mkdir -p d e; echo 'gitdir: ../e' > d/.git; printf '[core]\\nfsmonitor=x' > e/config",
+        "mkdir f; ln -s ../a/.git f/.git",
+        "rm .mcp.json; echo x > .mcp.json",
+    ] {
+        let answer = project.run(workspace, script);
+        assert!(
+            answer["note"].as_str().is_some_and(|note| note.contains(".quarantined")),
+            "{script}: {answer}"
+        );
+    }
+    for gone in ["a/.git/hooks", "a/.git/config", "b/config", "d/.git", "f/.git"] {
+        assert!(!fs::exists(project.path("root").join(gone)).unwrap(), "{gone}");
+    }
+    assert_eq!(fs::read_to_string(project.path("root/.mcp.json")).unwrap(), "{}");
+    let answer = project.run(workspace, "git init -q new && cd new && git status -s");
+    if answer["exit_code"] == 0 {
+        assert!(answer.get("note").is_none() && project.path("root/new/.git/config").exists(), "{answer}");
+    }
 }
 
 fn network_sockets_and_processes_are_out_of_reach(helper: &Path) {

@@ -46,6 +46,11 @@ pub(super) fn note(exit: &CommandExit, output: &str, profile: SandboxProfile) ->
             renamed.join(", ")
         ));
     }
+    if exit.truncated {
+        notes.push(
+            "The roots have too many files to search all of them for protected and denied ones.".to_owned(),
+        );
+    }
     let failed = exit.status.is_some_and(|status| !status.success());
     for (texts, hint) in REFUSALS.iter().filter(|_| failed) {
         if texts.iter().any(|text| output.contains(text)) {

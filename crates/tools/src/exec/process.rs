@@ -74,6 +74,8 @@ pub(crate) struct CommandExit {
     pub(crate) left_behind: bool,
     /// Protected files that the command created; they were renamed.
     pub(crate) quarantined: Vec<PathBuf>,
+    /// The roots have more files than were searched for protected and denied ones.
+    pub(crate) truncated: bool,
     /// Why the command was not started.
     pub(crate) failure: Option<String>,
 }
@@ -307,6 +309,7 @@ impl Processes {
                 status: end.signal.or(end.code.map(|code| code << 8)).map(ExitStatus::from_raw),
                 left_behind: end.left_behind,
                 quarantined: end.quarantined,
+                truncated: end.truncated,
                 failure: None,
             },
             Some(SandboxOutcome::Failed(why)) => {

@@ -7,6 +7,27 @@ use std::{
 
 use super::survey::{Protection, Survey};
 
+/// The protected files of git directories, and the pointer to one.
+pub(super) const FILES: [&str; 6] = [".git", "config", "config.worktree", "hooks", "commondir", "gitdir"];
+
+/// Keys of a configuration that `git init` and `git clone` write. None makes git run a program.
+const HARMLESS_KEYS: [(&str, &[&str]); 3] = [
+    (
+        "core",
+        &[
+            "repositoryformatversion",
+            "filemode",
+            "bare",
+            "logallrefupdates",
+            "ignorecase",
+            "precomposeunicode",
+            "symlinks",
+        ],
+    ),
+    ("remote", &["url", "fetch"]),
+    ("branch", &["remote", "merge"]),
+];
+
 /// How deep submodules may be nested.
 const MAX_NESTING: usize = 8;
 
@@ -108,4 +129,79 @@ fn pointed_dir(file: &Path, prefix: &str) -> Option<PathBuf> {
 
 fn uses_worktree_config(dir: &Path) -> bool {
     fs::read_to_string(dir.join("config")).is_ok_and(|text| text.to_lowercase().contains("worktreeconfig"))
+}
+
+/// Whether a new file of a repository cannot make git run a program. `is_protected` says whether a git directory was protected
+/// before the file was created.
+pub(super) fn is_harmless(path: &Path, is_protected: impl Fn(&Path) -> bool) -> bool {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let owner_of_worktree = |dir: &Path| {
+        dir.parent().filter(|parent| parent.ends_with("worktrees"))?.parent().map(Path::to_owned)
+    };
+    match path.file_name().and_then(|name| name.to_str()) {
+        _ if is_link => false,
+        Some("config" | "config.worktree") => {
+            fs::read_to_string(path).is_ok_and(|text| is_harmless_config(&text))
+        }
+        Some("hooks") => only_samples(path),
+        Some("gitdir") => true,
+        // A worktree of a protected repository.
+        Some("commondir") => path.parent().and_then(owner_of_worktree).is_some_and(|owner| {
+            is_protected(&owner) && pointed_dir(path, "").is_some_and(|common| common == owner)
+        }),
+        Some(".git") => pointed_dir(path, "gitdir:")
+            .and_then(|dir| owner_of_worktree(&dir))
+            .is_some_and(|owner| is_protected(&owner)),
+        _ => false,
+    }
+}
+
+/// Git runs a hook by its exact name, so a file with another name is never run.
+fn only_samples(hooks: &Path) -> bool {
+    let Ok(mut entries) = fs::read_dir(hooks) else { return false };
+    entries.all(|entry| {
+        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "sample"))
+    })
+}
+
+/// Whether a configuration has only [`HARMLESS_KEYS`]. What is not understood is not harmless.
+fn is_harmless_config(text: &str) -> bool {
+    let mut keys: Option<&[&str]> = None;
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';'])).all(|line| {
+        if let Some(section) = line.strip_prefix('[') {
+            let Some(section) = section.strip_suffix(']') else { return false };
+            let name = section.split(' ').next().unwrap_or_default().to_lowercase();
+            keys = HARMLESS_KEYS.iter().find(|(known, _)| *known == name).map(|(_, keys)| *keys);
+            return keys.is_some();
+        }
+        let Some((key, value)) = line.split_once('=') else { return false };
+        // `::` in an address names a helper program. A backslash continues a line or escapes a character.
+        let is_plain = !value.contains("::") && !value.contains('\\');
+        is_plain && keys.is_some_and(|keys| keys.contains(&key.trim().to_lowercase().as_str()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configuration_of_git_init_and_clone_is_harmless() {
+        let clone = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.com/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n";
+        assert!(is_harmless_config(clone));
+        for text in [
+            "[core]\n\tfsmonitor = touch x\n",
+            "[core]\nhooksPath=x",
+            "[include]\n\tpath = x\n",
+            "[core] fsmonitor = x\n",
+            "[remote \"o\"]\n\turl = ext::sh -c x\n",
+            "[remote \"o\"]\n\tuploadpack = x\n",
+            "[core]\n\tbare = false \\\n fsmonitor = x",
+            "bare = false",
+            "[core]\n\tbare\n",
+            "[filter \"x\"]\n\tclean = x\n",
+        ] {
+            assert!(!is_harmless_config(text), "{text}");
+        }
+    }
 }

@@ -30,7 +30,7 @@ pub(super) struct Survey {
 pub(super) enum Protection {
     /// It exists and is mounted read-only.
     Existing,
-    /// It does not exist: an empty file with this content, or a directory, is created as the mount point.
+    /// It does not exist: an empty file or directory is created as the mount point.
     MissingFile,
     MissingDir,
 }
@@ -63,8 +63,9 @@ impl Survey {
 
     /// Protects what is at the top of a writable directory.
     fn add_top(&mut self, top: &Path) {
+        // A directory, although it stands for a file: git does not see empty directories, so they are never committed.
         for name in OWN_FILES {
-            self.protect(&top.join(name), Some(Protection::MissingFile));
+            self.protect(&top.join(name), Some(Protection::MissingDir));
         }
         self.protect(&top.join("agents"), Some(Protection::MissingDir));
         if fs::symlink_metadata(top.join(".git")).is_err() {

@@ -5,6 +5,7 @@ mod landlock;
 mod mounts;
 mod namespaces;
 mod placeholder;
+mod quarantine;
 mod seccomp;
 mod supervisor;
 

@@ -108,10 +108,10 @@ impl Placeholder {
         if self.is_dir {
             return metadata.mode() & 0o7777 == DIR_MODE;
         }
-        let (wanted, mut text) = (content(&self.path), String::new());
-        metadata.len() == wanted.len() as u64
-            && (&mut self.file).take(wanted.len() as u64).read_to_string(&mut text).is_ok()
-            && text == wanted
+        let mut text = String::new();
+        metadata.len() == CONTENT.len() as u64
+            && (&mut self.file).take(CONTENT.len() as u64).read_to_string(&mut text).is_ok()
+            && text == CONTENT
     }
 }
 
@@ -125,16 +125,12 @@ fn create_dir(path: &Path) -> io::Result<()> {
 
 fn create_file(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o644).open(path) {
-        Ok(mut file) => file.write_all(content(path).as_bytes()),
+        Ok(mut file) => file.write_all(CONTENT.as_bytes()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// What a placeholder file contains: an empty configuration that says why it exists.
-fn content(path: &Path) -> &'static str {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("json") => "{\"mcpServers\": {}}\n",
-        _ => "# An empty file that lango creates while a sandboxed command runs, and removes afterwards.\n",
-    }
-}
+/// What a placeholder file contains: an empty configuration of git.
+const CONTENT: &str =
+    "# An empty file that lango creates while a sandboxed command runs, and removes afterwards.\n";

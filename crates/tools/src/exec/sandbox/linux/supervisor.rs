@@ -23,7 +23,7 @@ use super::{
     },
     CommandEnd, Control, InitLaunch, Launch, SandboxOutcome, channel, mounts, namespaces,
     placeholder::Placeholders,
-    stdin_socket,
+    quarantine, stdin_socket,
 };
 use crate::SandboxProfile;
 
@@ -57,7 +57,14 @@ fn supervise(socket: &UnixStream, launch: &Launch, files: &[OwnedFd]) -> Result<
         Ok(relay(socket, &ours, &mut init))
     });
     placeholders.remove(&host_root);
-    outcome
+    let mut outcome = outcome?;
+    if let SandboxOutcome::Exited(end) = &mut outcome
+        && command.profile == SandboxProfile::Workspace
+    {
+        end.quarantined = quarantine::quarantine(launch, &survey);
+        end.truncated = survey.truncated;
+    }
+    Ok(outcome)
 }
 
 fn enter(plan: &MountPlan, network: bool) -> Result<(), String> {
