@@ -216,7 +216,8 @@ fn find_file(location: &LocationArgs, home: &Path) -> Result<(Option<PathBuf>, C
         return Ok((Some(path.clone()), ConfigFile::read(path)?));
     }
     let defaults = [PathBuf::from("lango.toml"), home.join("lango.toml")];
-    match defaults.into_iter().find(|path| path.exists()) {
+    // A directory of that name is a placeholder of the sandbox.
+    match defaults.into_iter().find(|path| path.exists() && !path.is_dir()) {
         Some(path) => {
             let file = ConfigFile::read(&path)?;
             Ok((Some(path), file))

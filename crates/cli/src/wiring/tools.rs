@@ -98,8 +98,9 @@ impl Toolbox {
 
 /// The directories that tools can access.
 pub(crate) fn roots(settings: &Settings) -> Result<FileRoots, tools::ToolsError> {
+    let deny = Arc::new(deny_list(settings));
     let open = |config: &RootSettings| {
-        let root = FileRoot::new(&config.path)?;
+        let root = FileRoot::new(&config.path)?.without(Arc::clone(&deny));
         Ok(if config.write { root } else { root.read_only() })
     };
     let (first, others) = (&settings.tools.root, &settings.tools.others);
@@ -121,7 +122,6 @@ fn sandbox_config(settings: &Settings) -> SandboxConfig {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let roots = [&config.root].into_iter().chain(&config.others);
     let home = PathBuf::from(&config.environment.home);
-    let denied = DEFAULT_DENY_READ.iter().copied().chain(config.deny_read.iter().map(String::as_str));
     SandboxConfig {
         helper: own_executable(),
         settings: SandboxSettings {
@@ -131,13 +131,21 @@ fn sandbox_config(settings: &Settings) -> SandboxConfig {
             path: config.environment.path.clone(),
             data_dir: real(&settings.home),
             agents_dir: Some(real(&settings.agents_dir)),
-            deny: DenyList::new(denied, &home),
+            deny: deny_list(settings),
             home: real(&home),
             network: config.network,
             unix_sockets: config.unix_sockets,
             limits: SandboxLimits::default(),
         },
     }
+}
+
+/// The files that tools and commands must not read, the data directory among them.
+fn deny_list(settings: &Settings) -> DenyList {
+    let config = &settings.tools;
+    let patterns = DEFAULT_DENY_READ.iter().copied().chain(config.deny_read.iter().map(String::as_str));
+    let data_dir = settings.home.canonicalize().unwrap_or_else(|_| settings.home.clone());
+    DenyList::new(patterns, Path::new(&config.environment.home)).with_path(data_dir)
 }
 
 /// The path of this executable, valid even after the file was replaced.

@@ -101,6 +101,12 @@ impl DenyList {
         list
     }
 
+    /// The same list with a file or directory.
+    pub fn with_path(mut self, path: PathBuf) -> Self {
+        self.paths.push(path);
+        self
+    }
+
     /// Whether the name of a file is denied. Some names need a look at the content: see [`denies`](Self::denies).
     pub(crate) fn matches_name(&self, name: &str) -> bool {
         self.last_match(name).is_some()
@@ -129,6 +135,10 @@ impl DenyList {
     fn denies_name(&self, path: &Path) -> bool {
         let Some(name) = path.file_name().map(|name| name.to_string_lossy()) else { return false };
         let Some(pattern) = self.last_match(&name) else { return false };
+        // A virtual environment may be called `.env`.
+        if path.is_dir() {
+            return false;
+        }
         !MAY_BE_PUBLIC.contains(&pattern.glob.as_str()) || contains_private_key(path)
     }
 
