@@ -147,8 +147,10 @@ fn roots(settings: &Settings) -> Finding {
 /// The confinement of commands.
 fn commands(settings: &Settings) -> Finding {
     let confinement = wiring::confinement(settings);
-    let open = matches!(confinement, Confinement::Open { .. });
-    let health = if open { Health::Warn } else { Health::Ok };
+    let health = match confinement {
+        Confinement::Full { .. } => Health::Ok,
+        Confinement::Partial { .. } | Confinement::Open { .. } => Health::Warn,
+    };
     Finding::new("commands", health, confinement.to_string())
 }
 

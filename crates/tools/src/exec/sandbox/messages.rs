@@ -9,8 +9,18 @@ use super::settings::{SandboxSettings, SandboxedCommand};
 /// What this program sends to the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Launch {
+    pub(crate) isolation: Isolation,
     pub(crate) settings: SandboxSettings,
     pub(crate) command: SandboxedCommand,
+}
+
+/// The mechanism that confines a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Isolation {
+    /// Namespaces and mounts, with Landlock and seccomp as a second line.
+    Namespaces,
+    /// Landlock and seccomp, where the system refuses namespaces.
+    Landlock,
 }
 
 /// What the supervisor and the init process answer.

@@ -38,7 +38,7 @@ use std::{
 
 pub use helper::{CONFINE, confined_main};
 use helper::{INIT, SUPERVISE};
-use messages::{Launch, SandboxOutcome};
+use messages::{Isolation, Launch, SandboxOutcome};
 pub(crate) use settings::SandboxedCommand;
 pub use settings::{RootAccess, SandboxConfig, SandboxLimits, SandboxSettings};
 
@@ -50,6 +50,10 @@ pub struct Sandbox {
     config: Option<Arc<SandboxConfig>>,
     confinement: Confinement,
 }
+
+/// What `workspace` lacks without namespaces: Landlock cannot except a part of a writable directory.
+const WITHOUT_NAMESPACES: [Guarantee; 3] =
+    [Guarantee::ProtectedPaths, Guarantee::DeniedFiles, Guarantee::AttributesConfined];
 
 /// A sandbox that is built on first use, because building it starts probe processes.
 #[derive(Clone)]
@@ -85,6 +89,8 @@ impl fmt::Debug for LazySandbox {
 pub enum Confinement {
     /// By namespaces, mounts, Landlock and seccomp.
     Full { network: bool, unix_sockets: bool },
+    /// By Landlock and seccomp.
+    Partial { network: bool, unix_sockets: bool, why: String },
     /// Not at all.
     Open { why: String },
 }
@@ -144,18 +150,20 @@ impl Sandbox {
         Self { config: None, confinement: Confinement::Open { why: why.to_owned() } }
     }
 
-    /// The sandbox of this system. It runs a command to find out whether it works, and blocks.
+    /// The strictest sandbox of this system. It runs commands to find out what works, and blocks.
     pub fn build(config: SandboxConfig) -> Self {
-        let sandbox = Self {
-            confinement: Confinement::Full {
-                network: config.settings.network,
-                unix_sockets: config.settings.unix_sockets,
-            },
-            config: Some(Arc::new(config)),
+        let SandboxSettings { network, unix_sockets, .. } = config.settings;
+        let full = Confinement::Full { network, unix_sockets };
+        let sandbox = Self { confinement: full, config: Some(Arc::new(config)) };
+        let why = match sandbox.probe() {
+            Ok(()) => return sandbox,
+            Err(why) => why,
         };
-        match sandbox.probe() {
-            Ok(()) => sandbox,
-            Err(why) => Self::unrestricted(&why),
+        let partial =
+            Self { confinement: Confinement::Partial { network, unix_sockets, why: why.clone() }, ..sandbox };
+        match partial.probe() {
+            Ok(()) => partial,
+            Err(also) => Self::unrestricted(&format!("{why}; {also}")),
         }
     }
 
@@ -164,10 +172,18 @@ impl Sandbox {
     }
 
     /// What a profile promises and this system cannot keep. Empty if the profile is complete.
-    pub fn missing(&self, _profile: SandboxProfile) -> &'static [Guarantee] {
+    pub fn missing(&self, profile: SandboxProfile) -> &'static [Guarantee] {
+        match (&self.confinement, profile) {
+            (Confinement::Full { .. }, _) | (Confinement::Partial { .. }, SandboxProfile::ReadOnly) => &[],
+            (Confinement::Partial { .. }, SandboxProfile::Workspace) => &WITHOUT_NAMESPACES,
+            (Confinement::Open { .. }, _) => &Guarantee::ALL,
+        }
+    }
+
+    fn isolation(&self) -> Isolation {
         match self.confinement {
-            Confinement::Full { .. } => &[],
-            Confinement::Open { .. } => &Guarantee::ALL,
+            Confinement::Full { .. } | Confinement::Open { .. } => Isolation::Namespaces,
+            Confinement::Partial { .. } => Isolation::Landlock,
         }
     }
 
@@ -185,16 +201,16 @@ impl Sandbox {
         Some(command)
     }
 
-    /// Sets the variables that differ in the sandbox.
+    /// Sets the variables that differ in the sandbox. The helper sets `TMPDIR`.
     pub(crate) fn set_env(&self, command: &mut tokio::process::Command, profile: SandboxProfile) {
         if let Some(settings) = self.settings() {
-            command.env("PATH", settings.search_path(profile)).env("TMPDIR", "/tmp");
+            command.env("PATH", settings.search_path(profile));
         }
     }
 
     /// The message that starts a command.
     pub(crate) fn launch(&self, command: SandboxedCommand) -> Option<Launch> {
-        Some(Launch { settings: self.settings()?.clone(), command })
+        Some(Launch { isolation: self.isolation(), settings: self.settings()?.clone(), command })
     }
 
     /// Runs a command that does nothing.
@@ -236,15 +252,23 @@ impl Sandbox {
 
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sockets = |network: bool, unix_sockets: bool| match (network, unix_sockets) {
+            (false, false) => "they have no network and no Unix sockets",
+            (true, false) => "the configuration lets them use the network",
+            (false, true) => "the configuration lets them use Unix sockets",
+            (true, true) => "the configuration lets them use the network and Unix sockets",
+        };
         match self {
             Self::Full { network, unix_sockets } => {
-                let sockets = match (network, unix_sockets) {
-                    (false, false) => "they have no network and no Unix sockets",
-                    (true, false) => "the configuration lets them use the network",
-                    (false, true) => "the configuration lets them use Unix sockets",
-                    (true, true) => "the configuration lets them use the network and Unix sockets",
-                };
+                let sockets = sockets(*network, *unix_sockets);
                 write!(f, "Commands run in a sandbox (namespaces, Landlock, seccomp); {sockets}.")
+            }
+            Self::Partial { network, unix_sockets, why } => {
+                let sockets = sockets(*network, *unix_sockets);
+                write!(
+                    f,
+                    "Commands run in a sandbox without namespaces (Landlock, seccomp), because {why}; {sockets}."
+                )
             }
             Self::Open { why } => write!(f, "Commands can do whatever this program can ({why})."),
         }

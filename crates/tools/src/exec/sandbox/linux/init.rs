@@ -18,8 +18,12 @@ use rustix::{
 };
 
 use super::{
-    CommandEnd, Control, InitLaunch, SandboxOutcome, channel, landlock, namespaces, seccomp, stdin_socket,
+    CommandEnd, Control, InitLaunch, Isolation, SandboxOutcome, channel, descendants, landlock, namespaces,
+    seccomp, stdin_socket,
 };
+
+/// The Landlock version that can limit signals.
+const FIRST_WITH_SIGNALS: u32 = 6;
 
 /// The main function of the second stage. All processes of the namespace end when it returns.
 pub(in super::super) fn run_init() -> Result<(), String> {
@@ -36,16 +40,44 @@ pub(in super::super) fn run_init() -> Result<(), String> {
 
 /// Gives up everything that the command must not have.
 fn confine(launch: &InitLaunch) -> Result<(), String> {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
-    rustix::mount::mount("proc", "/proc", "proc", flags, None)
-        .map_err(|errno| format!("/proc could not be mounted: {errno}"))?;
+    match launch.isolation {
+        Isolation::Namespaces => mount_proc()?,
+        Isolation::Landlock => become_subreaper()?,
+    }
     set_limit(Resource::Core, 0)?;
     set_limit(Resource::Fsize, launch.file_bytes)?;
-    landlock::restrict(&launch.writable)?;
-    namespaces::drop_capabilities().map_err(|error| format!("capabilities: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|errno| format!("no_new_privs: {errno}"))?;
-    let (profile, network, unix_sockets) = (launch.profile, launch.network, launch.unix_sockets);
-    seccomp::apply(seccomp::FilterOptions { profile, network, unix_sockets })
+    restrict_files(launch)?;
+    namespaces::drop_capabilities(launch.isolation).map_err(|error| format!("capabilities: {error}"))?;
+    seccomp::apply(seccomp::FilterOptions {
+        profile: launch.profile,
+        network: launch.network,
+        unix_sockets: launch.unix_sockets,
+        isolation: launch.isolation,
+    })
+}
+
+/// In namespaces, Landlock is a second line of defence. Without them it is the only one, and must be able to limit signals.
+fn restrict_files(launch: &InitLaunch) -> Result<(), String> {
+    match (launch.isolation, landlock::restrict(&launch.files)) {
+        (Isolation::Namespaces, _) | (Isolation::Landlock, Ok(FIRST_WITH_SIGNALS..)) => Ok(()),
+        (Isolation::Landlock, Ok(version)) => {
+            Err(format!("Landlock {version} of this kernel is too old, {FIRST_WITH_SIGNALS} is needed"))
+        }
+        (Isolation::Landlock, Err(why)) => Err(why),
+    }
+}
+
+fn mount_proc() -> Result<(), String> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    rustix::mount::mount("proc", "/proc", "proc", flags, None)
+        .map_err(|errno| format!("/proc could not be mounted: {errno}"))
+}
+
+/// Orphans of the command become children of this process.
+pub(super) fn become_subreaper() -> Result<(), String> {
+    let own = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own)).map_err(|errno| format!("child subreaper: {errno}"))
 }
 
 /// Lowers a limit; a lower one stays.
@@ -59,18 +91,19 @@ fn set_limit(resource: Resource, limit: u64) -> Result<(), String> {
 fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<CommandEnd, String> {
     let [program, args @ ..] = launch.argv.as_slice() else { return Err("no command".to_owned()) };
     let mut command = Command::new(program);
-    command.args(args).current_dir(&launch.directory).process_group(0);
+    command.args(args).current_dir(&launch.directory).env("TMPDIR", &launch.tmp).process_group(0);
     command.stdin(files.into_iter().next().map_or_else(Stdio::null, Stdio::from));
     let child = command.spawn().map_err(|error| spawn_error(program, &error))?;
     // It holds the standard input of the command.
     drop(command);
-    obey(socket.try_clone().map_err(|error| error.to_string())?);
+    let isolation = launch.isolation;
+    obey(socket.try_clone().map_err(|error| error.to_string())?, isolation);
     let shell = Pid::from_child(&child);
     let status = reap_until(shell)?;
     let left_behind = has_children()?;
     if left_behind {
-        signal_all(NixSignal::SIGTERM);
-        kill_after(launch.grace);
+        signal_all(NixSignal::SIGTERM, isolation);
+        kill_after(launch.grace, isolation);
         while wait(WaitOptions::empty())?.is_some() {}
     }
     let (code, signal) = (status.exit_status(), status.terminating_signal());
@@ -118,25 +151,29 @@ fn wait(options: WaitOptions) -> Result<Option<(Pid, WaitStatus)>, String> {
     }
 }
 
-/// Signals all processes of the namespace but this one.
-fn signal_all(signal: NixSignal) {
-    // It fails if there is none.
-    let _ = kill(nix::unistd::Pid::from_raw(-1), signal);
+/// Signals all processes of the command.
+fn signal_all(signal: NixSignal, isolation: Isolation) {
+    match isolation {
+        // Every process of the namespace but this one. It fails if there is none.
+        Isolation::Namespaces => drop(kill(nix::unistd::Pid::from_raw(-1), signal)),
+        Isolation::Landlock => descendants::signal(signal),
+    }
 }
 
-fn kill_after(grace: Duration) {
+fn kill_after(grace: Duration, isolation: Isolation) {
     thread::spawn(move || {
         thread::sleep(grace);
-        signal_all(NixSignal::SIGKILL);
+        signal_all(NixSignal::SIGKILL, isolation);
     });
 }
 
 /// Executes the supervisor's requests. When the supervisor is gone, this process ends, and all others with it.
-fn obey(socket: UnixStream) {
+fn obey(socket: UnixStream, isolation: Isolation) {
     thread::spawn(move || {
         while let Ok(Some((Control::Terminate, _))) = channel::receive::<Control>(&socket) {
-            signal_all(NixSignal::SIGTERM);
+            signal_all(NixSignal::SIGTERM, isolation);
         }
+        signal_all(NixSignal::SIGKILL, isolation);
         std::process::exit(1);
     });
 }

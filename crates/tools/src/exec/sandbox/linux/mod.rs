@@ -1,5 +1,6 @@
 //! The sandbox on Linux: namespaces and mounts, Landlock, a seccomp filter, and no capabilities.
 
+mod descendants;
 mod init;
 mod landlock;
 mod mounts;
@@ -18,7 +19,7 @@ pub(super) use supervisor::run_supervisor;
 
 use super::{
     channel,
-    messages::{CommandEnd, Control, Launch, SandboxOutcome},
+    messages::{CommandEnd, Control, Isolation, Launch, SandboxOutcome},
 };
 use crate::SandboxProfile;
 
@@ -32,8 +33,10 @@ struct InitLaunch {
     network: bool,
     unix_sockets: bool,
     file_bytes: u64,
-    /// Directories that Landlock lets it write to.
-    writable: Vec<PathBuf>,
+    isolation: Isolation,
+    files: landlock::FileRules,
+    /// The private directory for temporary files.
+    tmp: PathBuf,
 }
 
 /// The socket that a stage of the helper gets as its standard input.

@@ -9,6 +9,8 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets},
 };
 
+use super::Isolation;
+
 /// What the init process needs to mount `/proc` and to give up its capabilities.
 const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SETPCAP);
 
@@ -55,13 +57,15 @@ pub(super) fn keep_capabilities() -> io::Result<()> {
 }
 
 /// Gives up all capabilities, for this process and whatever it executes.
-pub(super) fn drop_capabilities() -> io::Result<()> {
+pub(super) fn drop_capabilities(isolation: Isolation) -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     for bit in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             // The kernel knows no capability with this number, nor with a higher one.
             Err(rustix::io::Errno::INVAL) => break,
+            // A process without capabilities gets none by `no_new_privs`, whatever its bounding set.
+            Err(rustix::io::Errno::PERM) if isolation == Isolation::Landlock => break,
             other => other?,
         }
     }

@@ -11,6 +11,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch,
 };
 
+use super::Isolation;
 use crate::SandboxProfile;
 
 /// The highest system call that was reviewed (`mseal`). It has the same number on all 64-bit machines.
@@ -95,12 +96,44 @@ const NAMESPACES: [libc::c_int; 8] = [
 /// Requests that put characters into the input of a terminal.
 const TERMINAL_INPUT: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
+/// Calls that change attributes of files, which Landlock does not restrict.
+const ATTRIBUTES: &[c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    452, // fchmodat2
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`, which set attributes too.
+const ATTRIBUTE_REQUESTS: [u64; 2] = [0x4008_6602, 0x401c_5820];
+
 /// What the filters depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterOptions {
     pub(super) profile: SandboxProfile,
     pub(super) network: bool,
     pub(super) unix_sockets: bool,
+    pub(super) isolation: Isolation,
 }
 
 /// Applies the filters to this process. The kernel applies the strictest result of both.
@@ -140,6 +173,13 @@ fn arguments(options: FilterOptions) -> seccompiler::Result<BpfProgram> {
         // The kernel reads 32 bits of the request.
         requests.push(rule(vec![SeccompCondition::new(1, Width::Dword, Op::Eq, request)?])?);
     }
+    // Without mounts, only the filter keeps a command from changing attributes.
+    if options.isolation == Isolation::Landlock && options.profile == SandboxProfile::ReadOnly {
+        for request in ATTRIBUTE_REQUESTS {
+            requests.push(rule(vec![SeccompCondition::new(1, Width::Dword, Op::Eq, request)?])?);
+        }
+        rules.extend(ATTRIBUTES.iter().map(|number| (*number, Vec::new())));
+    }
     rules.insert(libc::SYS_ioctl, requests);
     let refuse = SeccompAction::Errno(errno(libc::EPERM));
     Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch()?)?.try_into()?)
@@ -149,7 +189,10 @@ fn arguments(options: FilterOptions) -> seccompiler::Result<BpfProgram> {
 fn refused_sockets(options: FilterOptions) -> seccompiler::Result<Vec<SeccompRule>> {
     let mut allowed: Vec<libc::c_int> = Vec::new();
     if options.profile == SandboxProfile::Workspace {
-        allowed.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
+        // Without a network namespace, these would reach the host's network.
+        if options.network || options.isolation == Isolation::Namespaces {
+            allowed.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
+        }
         allowed.extend(options.unix_sockets.then_some(libc::AF_UNIX));
     }
     let is_other = |family: &libc::c_int| {
@@ -187,8 +230,11 @@ mod tests {
     #[test]
     fn filters_compile_for_every_profile() {
         for profile in [SandboxProfile::ReadOnly, SandboxProfile::Workspace] {
-            for (network, unix_sockets) in [(false, false), (true, false), (false, true), (true, true)] {
-                assert!(!arguments(FilterOptions { profile, network, unix_sockets }).unwrap().is_empty());
+            for isolation in [Isolation::Namespaces, Isolation::Landlock] {
+                for (network, unix_sockets) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let options = FilterOptions { profile, network, unix_sockets, isolation };
+                    assert!(!arguments(options).unwrap().is_empty());
+                }
             }
         }
         assert!(known_calls().unwrap().len() < 4096, "the kernel's limit");

@@ -4,12 +4,12 @@
 //! socket to it closes, and the supervisor kills the init process and with it all processes of the namespace.
 
 use std::{
-    fs::File,
+    fs::{self, DirBuilder, File},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{net::UnixStream, process::ExitStatusExt},
+        unix::{fs::DirBuilderExt, net::UnixStream, process::ExitStatusExt},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -21,7 +21,9 @@ use super::{
         plan::{HostDirs, MountPlan},
         survey::Survey,
     },
-    CommandEnd, Control, InitLaunch, Launch, SandboxOutcome, channel, mounts, namespaces,
+    CommandEnd, Control, InitLaunch, Isolation, Launch, SandboxOutcome, channel, descendants, init,
+    landlock::{Denial, FileRules, ReadRules},
+    mounts, namespaces,
     placeholder::Placeholders,
     quarantine, stdin_socket,
 };
@@ -44,20 +46,10 @@ fn supervise(socket: &UnixStream, launch: &Launch, files: &[OwnedFd]) -> Result<
     let (settings, command) = (&launch.settings, &launch.command);
     let survey = Survey::take(settings, command.profile, &command.granted);
     let host = HostDirs::find(settings, command.profile);
-    let plan = MountPlan::new(&host, &survey, command.profile, settings.limits.tmp_bytes);
-    let host_root = File::open("/").map_err(|error| format!("/: {error}"))?;
-    let placeholders = Placeholders::create(&survey)?;
-    let outcome = enter(&plan, settings.network).and_then(|()| {
-        let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
-        let mut init = start_init(theirs)?;
-        let message = init_launch(launch, &host);
-        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        channel::send(&ours, &message, &files)
-            .map_err(|error| format!("the init process failed: {error}"))?;
-        Ok(relay(socket, &ours, &mut init))
-    });
-    placeholders.remove(&host_root);
-    let mut outcome = outcome?;
+    let mut outcome = match launch.isolation {
+        Isolation::Namespaces => supervise_isolated(socket, launch, (&host, &survey), files),
+        Isolation::Landlock => supervise_restricted(socket, launch, (&host, &survey), files),
+    }?;
     if let SandboxOutcome::Exited(end) = &mut outcome
         && command.profile == SandboxProfile::Workspace
     {
@@ -65,6 +57,72 @@ fn supervise(socket: &UnixStream, launch: &Launch, files: &[OwnedFd]) -> Result<
         end.truncated = survey.truncated;
     }
     Ok(outcome)
+}
+
+/// In namespaces of its own. Afterwards this process sees the host's file system again.
+fn supervise_isolated(
+    socket: &UnixStream,
+    launch: &Launch,
+    (host, survey): (&HostDirs, &Survey),
+    files: &[OwnedFd],
+) -> Result<SandboxOutcome, String> {
+    let (settings, command) = (&launch.settings, &launch.command);
+    let plan = MountPlan::new(host, survey, command.profile, settings.limits.tmp_bytes);
+    let host_root = File::open("/").map_err(|error| format!("/: {error}"))?;
+    let placeholders = Placeholders::create(survey)?;
+    let own = ["/tmp", "/dev/shm", "/dev/null", "/dev/zero", "/dev/full", "/dev/pts"].map(PathBuf::from);
+    let writable = host.writable.iter().cloned().chain(own).collect();
+    let rules = FileRules { writable, readable: None };
+    let outcome = enter(&plan, settings.network)
+        .and_then(|()| run_init_process(socket, files, &init_launch(launch, rules, "/tmp".into())));
+    placeholders.remove(&host_root);
+    outcome
+}
+
+/// Without namespaces: Landlock and seccomp confine the command, and all its descendants are killed at the end.
+fn supervise_restricted(
+    socket: &UnixStream,
+    launch: &Launch,
+    (host, survey): (&HostDirs, &Survey),
+    files: &[OwnedFd],
+) -> Result<SandboxOutcome, String> {
+    init::become_subreaper()?;
+    let tmp = launch.settings.data_dir.join("tmp").join(format!("call-{}", std::process::id()));
+    let create = DirBuilder::new().recursive(true).mode(0o700).create(&tmp);
+    create.map_err(|error| format!("{}: {error}", tmp.display()))?;
+    let devices =
+        ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/proc"].map(PathBuf::from);
+    let tops: Vec<PathBuf> =
+        host.readable.iter().chain(&host.roots).cloned().chain(devices.clone()).collect();
+    let readable = ReadRules::carve(&tops, |path| denial(path, survey));
+    let null = devices.into_iter().take(3);
+    let writable = host.writable.iter().cloned().chain(null).chain([tmp.clone()]).collect();
+    let rules = FileRules { writable, readable: Some(readable) };
+    let outcome = run_init_process(socket, files, &init_launch(launch, rules, tmp.clone()));
+    descendants::kill_all();
+    // What cannot be removed stays in the data directory.
+    let _ = fs::remove_dir_all(&tmp);
+    outcome
+}
+
+fn denial(path: &Path, survey: &Survey) -> Denial {
+    match path {
+        _ if survey.denied.contains(path) => Denial::Whole,
+        _ if survey.denied.iter().any(|denied| denied.starts_with(path)) => Denial::Inside,
+        _ => Denial::None,
+    }
+}
+
+fn run_init_process(
+    socket: &UnixStream,
+    files: &[OwnedFd],
+    message: &InitLaunch,
+) -> Result<SandboxOutcome, String> {
+    let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+    let mut init = start_init(theirs)?;
+    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    channel::send(&ours, message, &files).map_err(|error| format!("the init process failed: {error}"))?;
+    Ok(relay(socket, &ours, &mut init))
 }
 
 fn enter(plan: &MountPlan, network: bool) -> Result<(), String> {
@@ -76,13 +134,8 @@ fn enter(plan: &MountPlan, network: bool) -> Result<(), String> {
     namespaces::keep_capabilities().map_err(|error| format!("capabilities: {error}"))
 }
 
-fn init_launch(launch: &Launch, host: &HostDirs) -> InitLaunch {
+fn init_launch(launch: &Launch, files: FileRules, tmp: PathBuf) -> InitLaunch {
     let (settings, command) = (&launch.settings, &launch.command);
-    let own = ["/tmp", "/dev/shm", "/dev/null", "/dev/zero", "/dev/full", "/dev/pts"].map(PathBuf::from);
-    let writable = match command.profile {
-        SandboxProfile::ReadOnly => own.to_vec(),
-        SandboxProfile::Workspace => host.writable.iter().cloned().chain(own).collect(),
-    };
     InitLaunch {
         argv: command.argv.clone(),
         directory: command.directory.clone(),
@@ -91,7 +144,9 @@ fn init_launch(launch: &Launch, host: &HostDirs) -> InitLaunch {
         network: settings.network,
         unix_sockets: settings.unix_sockets,
         file_bytes: settings.limits.file_bytes,
-        writable,
+        isolation: launch.isolation,
+        files,
+        tmp,
     }
 }
 
