@@ -8,7 +8,9 @@ use provider::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use tools::{AppUser, ArtifactFile, Tool, ToolHost, ToolReply, ToolRequest, calculate::Calculate};
+use tools::{
+    AppUser, ArtifactFile, SandboxAccess, Tool, ToolHost, ToolReply, ToolRequest, calculate::Calculate,
+};
 
 /// The phrasings that the rules do not handle. A phrasing that starts to work must be removed from this list.
 const KNOWN_FAILURES: [&str; 7] = [
@@ -167,7 +169,12 @@ fn run_tool(call: &ToolCall) -> ToolResult {
 }
 
 fn calculate(call: &ToolCall) -> Value {
-    let call = ToolRequest { id: call.id.clone(), args: call.args.clone(), host: Arc::new(NullHost) };
+    let call = ToolRequest {
+        id: call.id.clone(),
+        args: call.args.clone(),
+        host: Arc::new(NullHost),
+        sandbox: SandboxAccess::default(),
+    };
     match block_on(Calculate::new().call(call)) {
         Ok(ToolReply::Done(value)) => value,
         Ok(ToolReply::Pending(_)) => Value::Null,

@@ -30,6 +30,11 @@ pub enum ToolsError {
     #[error("`{path}` is inside a read-only root and cannot be written")]
     ReadOnly { path: String },
 
+    #[error(
+        "`{path}` may contain a secret and cannot be read; [tools] denyRead in lango.toml can make an exception (\"!NAME\")"
+    )]
+    Denied { path: String },
+
     #[error("`{path}` does not exist; list_files shows what does")]
     NotFound { path: String },
 

@@ -8,7 +8,9 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 
-use crate::{AppUser, ArtifactFile, Tool, ToolHost, ToolReply, ToolRequest, ToolsError};
+use crate::{
+    AppUser, ArtifactFile, SandboxAccess, SandboxProfile, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
+};
 
 #[derive(Default)]
 pub(crate) struct RecordingHost {
@@ -56,7 +58,8 @@ pub(crate) fn request(host: &Arc<RecordingHost>, args: Value) -> ToolRequest {
         Value::Object(args) => args,
         other => Map::from_iter([("value".to_owned(), other)]),
     };
-    ToolRequest { id: "call-1".to_owned(), args, host: host.clone() }
+    let sandbox = SandboxAccess { profile: SandboxProfile::Workspace, protected: false };
+    ToolRequest { id: "call-1".to_owned(), args, host: host.clone(), sandbox }
 }
 
 /// Calls a tool with a new host and returns its value, or the error text that the model would read.

@@ -102,6 +102,35 @@ pub struct ToolRequest {
     pub id: String,
     pub args: Map<String, Value>,
     pub host: Arc<dyn ToolHost>,
+    pub sandbox: SandboxAccess,
+}
+
+/// What the approval policy lets the processes of a call do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SandboxAccess {
+    pub profile: SandboxProfile,
+    /// Whether a person approved the protected paths that the arguments name.
+    pub protected: bool,
+}
+
+/// What a command may do in the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxProfile {
+    /// Nothing but reading. A command that was classified as read-only by mistake has no effect.
+    #[default]
+    ReadOnly,
+    /// Writing inside the roots, except protected paths.
+    Workspace,
+}
+
+impl fmt::Display for SandboxProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadOnly => "read-only",
+            Self::Workspace => "workspace",
+        })
+    }
 }
 
 impl fmt::Debug for ToolRequest {

@@ -9,7 +9,7 @@ use adk::{
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use tools::{
-    AppUser, Mask, RuleBook, Tool,
+    AppUser, Mask, RuleBook, SandboxAccess, SandboxProfile, Tool,
     policy::{Decision, PathScope, Policy, PolicyRequest, PolicyRule, Verdict},
 };
 
@@ -40,7 +40,8 @@ pub struct Guard {
 
 /// The decision on a call.
 pub(crate) enum GuardDecision {
-    Run,
+    /// The processes of the call get this access.
+    Run(SandboxAccess),
     Ask(ToolConfirmation),
     /// The error for the model.
     Refuse(String),
@@ -93,14 +94,14 @@ impl Guard {
             (Decision::Allow | Decision::Ask, None) if tool.spec().confirm => {
                 GuardDecision::Ask(plain_question(&tool.spec().name))
             }
-            (Decision::Allow, _) => GuardDecision::Run,
+            (Decision::Allow, answer) => GuardDecision::Run(access(&verdict, answer.is_some())),
             (Decision::Ask, None) => GuardDecision::Ask(self.question(tool, args, &verdict)),
             (Decision::Ask, Some(answer)) => {
                 if approves_always(answer) {
                     // If the rule cannot be stored, the next such call asks again.
                     let _ = self.book.add(&owner(context), &verdict.always);
                 }
-                GuardDecision::Run
+                GuardDecision::Run(access(&verdict, true))
             }
         }
     }
@@ -138,6 +139,12 @@ impl Guard {
         let payload = can_be_stored.then(|| json!({"always": false}));
         ToolConfirmation { hint: self.mask.apply(hint), confirmed: false, payload }
     }
+}
+
+/// The access of a call that runs. Protected paths are granted by a person only.
+fn access(verdict: &Verdict, approved: bool) -> SandboxAccess {
+    let profile = if verdict.is_read_only { SandboxProfile::ReadOnly } else { SandboxProfile::Workspace };
+    SandboxAccess { profile, protected: approved }
 }
 
 /// A tool definition that no person has reviewed requires approval, whatever the rules allow.

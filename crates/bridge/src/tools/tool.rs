@@ -19,8 +19,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 use tools::{
-    AppUser, ArtifactBody, ArtifactFile, Effect, Mask, ToolHost, ToolReply, ToolRequest, ToolsError,
-    mask::MaskStream,
+    AppUser, ArtifactBody, ArtifactFile, Effect, Mask, SandboxAccess, SandboxProfile, ToolHost, ToolReply,
+    ToolRequest, ToolsError, mask::MaskStream,
 };
 
 pub struct ToolAdapter {
@@ -56,11 +56,11 @@ impl ToolAdapter {
         if context.begun && effect == Effect::Once {
             return Err(ToolError::Interrupted);
         }
-        match self.admit(&args, &context) {
-            GuardDecision::Run => {}
+        let sandbox = match self.admit(&args, &context) {
+            GuardDecision::Run(access) => access,
             GuardDecision::Ask(question) => return Ok(ToolOutcome::Ask(question)),
             GuardDecision::Refuse(why) => return Err(ToolError::Failed(why)),
-        }
+        };
         if effect != Effect::ReadOnly {
             let begun = context.begin().await;
             begun.map_err(|error| {
@@ -70,7 +70,7 @@ impl ToolAdapter {
         let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
         let progress_mask = Mutex::new(mask.stream());
         let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
-        let outcome = self.tool.call(ToolRequest { id: context.call_id.clone(), args, host }).await;
+        let outcome = self.tool.call(ToolRequest { id: context.call_id.clone(), args, host, sandbox }).await;
         self.mask_outcome(outcome, &context, &mask)
     }
 
@@ -81,7 +81,10 @@ impl ToolAdapter {
             None if self.tool.spec().confirm && context.confirmation.is_none() => {
                 GuardDecision::Ask(guard::plain_question(name))
             }
-            None => GuardDecision::Run,
+            None => GuardDecision::Run(SandboxAccess {
+                profile: SandboxProfile::Workspace,
+                protected: context.confirmation.is_some(),
+            }),
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
     collections::HashSet,
     io::{self, IsTerminal, Write},
 };
-use tools::exec::sandbox::{FileConfinement, NetworkConfinement};
+use tools::exec::Confinement;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -155,9 +155,10 @@ fn roots(settings: &Settings) -> Finding {
 /// The confinement of commands.
 fn commands(settings: &Settings) -> Finding {
     let confinement = wiring::confinement(settings);
-    let open = matches!(confinement.files, FileConfinement::Open { .. })
-        || confinement.network == NetworkConfinement::Open;
-    let health = if open { Health::Warn } else { Health::Ok };
+    let health = match confinement {
+        Confinement::Full { .. } => Health::Ok,
+        Confinement::Partial { .. } | Confinement::Open { .. } => Health::Warn,
+    };
     Finding::new("commands", health, confinement.to_string())
 }
 

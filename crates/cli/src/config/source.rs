@@ -144,7 +144,8 @@ impl SearchPlaces<'_> {
         }
         let in_folder = (self.prefix.join(FILE), self.folder_origin());
         let in_home = (self.home.join(FILE), SettingsOrigin::Home);
-        for (path, origin) in with_folder.then_some(in_folder).into_iter().chain([in_home]) {
+        let places = with_folder.then_some(in_folder).into_iter().chain([in_home]);
+        for (path, origin) in places.filter(|(path, _)| !is_empty_dir(path)) {
             let text = regular_file::if_exists(read_regular_file(&path))
                 .map_err(|source| read_error(&path, source))?;
             if let Some(text) = text {
@@ -213,6 +214,11 @@ impl FoundFile {
         let table = toml::from_str(text).map_err(|error| super::file::syntax(&path, text, &error))?;
         Ok(Self { path: Some(path), file, table, origin })
     }
+}
+
+/// An empty directory is a placeholder of the sandbox: a command that is running must not create the file.
+fn is_empty_dir(path: &Path) -> bool {
+    path.read_dir().is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn read_error(path: &Path, source: std::io::Error) -> ConfigError {

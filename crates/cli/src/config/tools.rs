@@ -28,8 +28,17 @@ pub(super) struct ToolsSection {
     roots: Vec<RootEntry>,
     /// Further directories that commands may write to.
     writable: Vec<PathBuf>,
+    /// Further files and directories that commands may read, such as toolchains that `PATH` does not lead to.
+    readable: Vec<PathBuf>,
+    /// Files that neither commands nor file tools may read, in addition to private keys, credentials and `.env` files. A
+    /// pattern with `/` is a path, any other a file name; `*` stands for any characters, and `!` makes an exception.
+    #[serde(alias = "deny_read")]
+    deny_read: Vec<String>,
     /// Whether commands have network access.
     network: bool,
+    /// Whether commands may connect to Unix sockets, such as those of Docker, `ssh-agent` or a database.
+    #[serde(alias = "unix_sockets")]
+    unix_sockets: bool,
     /// Addresses of this machine or its network that `fetch` may reach, each with its port.
     #[serde(alias = "fetch_local")]
     fetch_local: Vec<SocketAddr>,
@@ -119,8 +128,14 @@ pub(crate) struct ToolSettings {
     pub(crate) others: Vec<RootSettings>,
     /// Further directories that commands may write to.
     pub(crate) writable: Vec<PathBuf>,
+    /// Further files and directories that commands may read.
+    pub(crate) readable: Vec<PathBuf>,
+    /// Patterns of files that must not be read, in addition to the defaults.
+    pub(crate) deny_read: Vec<String>,
     /// Whether commands may use the network.
     pub(crate) network: bool,
+    /// Whether commands may use Unix sockets.
+    pub(crate) unix_sockets: bool,
     /// The local addresses that `fetch` may reach.
     pub(crate) fetch_local: Vec<SocketAddr>,
     pub(crate) limits: ExecLimits,
@@ -164,7 +179,10 @@ impl ToolsSection {
             root,
             others,
             writable: self.writable.into_iter().map(|path| base.join(path)).collect(),
+            readable: self.readable.into_iter().map(|path| base.join(path)).collect(),
+            deny_read: self.deny_read,
             network: self.network,
+            unix_sockets: self.unix_sockets,
             fetch_local: self.fetch_local,
             limits: ExecLimits { time, max_time, ..default },
             keep_bytes: self.keep_mb.unwrap_or(KEPT_MB) << 20,

@@ -4,11 +4,20 @@ use super::mcp;
 use crate::config::{RootSettings, Settings};
 use adk::tool::{Tool, Toolset};
 use bridge::{Guard, ToolAdapter};
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tools::{
     OutputStore, RuleBook, ToolRegistry,
     command::{CommandEnv, CommandTool},
-    exec::{Confinement, ExecToolContext, LazySandbox, Sandbox, Watchdog, sandbox::SandboxConfig},
+    exec::{
+        Confinement, ExecToolContext, LazySandbox, Sandbox, Watchdog,
+        sandbox::{
+            RootAccess, SandboxConfig, SandboxLimits, SandboxSettings,
+            deny::{DEFAULT_DENY_READ, DenyList},
+        },
+    },
     fetch::AllowedAddrs,
     files::{FileRoot, FileRoots},
     mcp::McpServers,
@@ -89,8 +98,9 @@ impl Toolbox {
 
 /// The directories that tools can access.
 pub(crate) fn roots(settings: &Settings) -> Result<FileRoots, tools::ToolsError> {
+    let deny = Arc::new(deny_list(settings));
     let open = |config: &RootSettings| {
-        let root = FileRoot::new(&config.path)?;
+        let root = FileRoot::new(&config.path)?.without(Arc::clone(&deny));
         Ok(if config.write { root } else { root.read_only() })
     };
     let (first, others) = (&settings.tools.root, &settings.tools.others);
@@ -109,20 +119,40 @@ pub(crate) fn confinement(settings: &Settings) -> Confinement {
 
 fn sandbox_config(settings: &Settings) -> SandboxConfig {
     let config = &settings.tools;
-    let roots = config.others.iter().chain([&config.root]).filter(|root| root.write).map(|root| &root.path);
-    let writable = roots.chain([&config.environment.tmp]).chain(&config.writable).cloned().collect();
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let roots = [&config.root].into_iter().chain(&config.others);
+    let home = PathBuf::from(&config.environment.home);
     SandboxConfig {
         helper: own_executable(),
-        writable,
-        network: config.network,
-        path: config.environment.path.clone(),
+        settings: SandboxSettings {
+            roots: roots.map(|root| RootAccess { path: real(&root.path), write: root.write }).collect(),
+            writable: config.writable.iter().map(|path| real(path)).collect(),
+            readable: config.readable.iter().map(|path| real(path)).collect(),
+            path: config.environment.path.clone(),
+            data_dir: real(&settings.home),
+            agents_dir: Some(real(&settings.agents_dir)),
+            deny: deny_list(settings),
+            home: real(&home),
+            network: config.network,
+            unix_sockets: config.unix_sockets,
+            limits: SandboxLimits::default(),
+        },
     }
+}
+
+/// The files that tools and commands must not read, the data directory among them.
+fn deny_list(settings: &Settings) -> DenyList {
+    let config = &settings.tools;
+    let patterns = DEFAULT_DENY_READ.iter().copied().chain(config.deny_read.iter().map(String::as_str));
+    let data_dir = settings.home.canonicalize().unwrap_or_else(|_| settings.home.clone());
+    DenyList::new(patterns, Path::new(&config.environment.home)).with_path(data_dir)
 }
 
 /// The path of this executable, valid even after the file was replaced.
 fn own_executable() -> PathBuf {
     if cfg!(target_os = "linux") {
-        PathBuf::from(format!("/proc/{}/exe", std::process::id()))
+        // In a new process before it executes anything, this is the executable of its parent.
+        PathBuf::from("/proc/self/exe")
     } else {
         std::env::current_exe().unwrap_or_default()
     }

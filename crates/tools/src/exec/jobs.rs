@@ -16,14 +16,15 @@ use tokio::{
     sync::{Notify, watch},
     task::AbortHandle,
 };
+use tools::ExecStartArgs;
 pub use tools::{ExecStart, ExecStatus, ExecStop};
 
 use super::{
-    ExecToolContext,
-    process::{CommandExit, RunningCommand},
+    ExecToolContext, notes,
+    process::{CommandExit, RunningCommand, ScriptCall},
 };
 use crate::{
-    AppUser, ToolsError, media,
+    AppUser, SandboxAccess, SandboxProfile, ToolsError, media,
     outputs::{HandleKind, OutputCapture, to_plain_text},
     paging,
 };
@@ -65,7 +66,7 @@ struct BackgroundJob {
     read_offset: Mutex<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct JobState {
     /// Length of the output so far.
     bytes: u64,
@@ -85,19 +86,22 @@ impl BackgroundJobs {
     fn start(
         &self,
         owner: AppUser,
-        command: &str,
-        workdir: Option<&str>,
+        args: &ExecStartArgs,
+        access: SandboxAccess,
     ) -> Result<Arc<BackgroundJob>, ToolsError> {
-        let directory = self.context.resolve_workdir(workdir)?;
+        let directory = self.context.resolve_workdir(args.workdir.as_deref())?;
+        let granted = super::granted_paths(access, &directory, &args.protected);
         let mut owners = self.owners();
         let owned = owners.entry(owner).or_default();
         owned.reserve(self.context.limits.jobs)?;
-        let running = RunningCommand::start(&self.context, command, &directory)?;
+        let script =
+            ScriptCall { text: &args.command, directory: &directory, profile: access.profile, granted };
+        let running = RunningCommand::start(&self.context, script)?;
         let (capture, handle) = OutputCapture::stored_from_start(self.context.outputs.clone())?;
         owned.last_number += 1;
         let job = Arc::new(BackgroundJob {
             number: owned.last_number,
-            command: command.to_owned(),
+            command: args.command.clone(),
             handle,
             stop: Notify::new(),
             state: watch::Sender::new(JobState::default()),
@@ -179,7 +183,7 @@ impl BackgroundJob {
 
     /// Number, command and state, without output.
     fn summary(&self) -> Map<String, Value> {
-        let state = *self.state.borrow();
+        let state = self.state.borrow().clone();
         let mut summary = Map::new();
         summary.insert("job".to_owned(), format!("job-{}", self.number).into());
         summary.insert("command".to_owned(), self.command.clone().into());
@@ -191,6 +195,9 @@ impl BackgroundJob {
         summary.insert("state".to_owned(), status.into());
         if let Some(ended) = state.ended {
             ended.write_to(&mut summary);
+            if let Some(note) = notes::note(&ended, "", SandboxProfile::Workspace) {
+                summary.insert("note".to_owned(), note.into());
+            }
         }
         summary
     }

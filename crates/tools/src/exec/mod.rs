@@ -5,6 +5,7 @@
 //! | [`ExecToolContext`] | roots, environment, sandbox and limits, shared by the tools |
 //! | `run` | `exec`: a command in the foreground |
 //! | [`jobs`] | `exec_start`, `exec_status`, `exec_stop`: background jobs |
+//! | `notes` | what would allow what the sandbox refused |
 //! | `process` | a process group from spawn to SIGKILL |
 //! | `stderr_tail` | the last bytes of a program's standard error |
 //! | [`sandbox`] | file system and network restrictions, by Landlock and network namespaces |
@@ -14,13 +15,20 @@
 //! call or job, or this program.
 
 pub mod jobs;
+mod notes;
 pub(crate) mod process;
 mod run;
 pub mod sandbox;
 pub(crate) mod stderr_tail;
 pub mod watchdog;
 
-use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 pub use jobs::{BackgroundJobs, ExecStart, ExecStatus, ExecStop};
 pub use run::Exec;
@@ -28,7 +36,7 @@ pub use sandbox::{Confinement, LazySandbox, Sandbox};
 use tokio::process::Command;
 pub use watchdog::Watchdog;
 
-use crate::{OutputStore, ToolsError, files::FileRoots};
+use crate::{OutputStore, SandboxAccess, ToolsError, files::FileRoots};
 
 /// Everything that the tools `exec` and `exec_*` share.
 #[derive(Debug, Clone)]
@@ -109,6 +117,18 @@ impl ExecToolContext {
         }
         Err(ToolsError::WrongKind { path: found.display_path(), is: "a file", wanted: "a directory" })
     }
+}
+
+/// The protected paths that a call names and a person approved.
+fn granted_paths(access: SandboxAccess, directory: &Path, paths: &[String]) -> Vec<PathBuf> {
+    if !access.protected {
+        return Vec::new();
+    }
+    let resolve = |path: &String| {
+        let path = directory.join(path);
+        path.canonicalize().unwrap_or(path)
+    };
+    paths.iter().map(resolve).collect()
 }
 
 /// Runs [`ExecToolContext::initialize`] on a blocking thread.

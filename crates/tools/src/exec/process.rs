@@ -2,8 +2,12 @@
 
 use std::{
     io::{self, PipeReader, Write},
-    os::{fd::OwnedFd, unix::process::ExitStatusExt},
-    path::Path,
+    net::Shutdown,
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::ExitStatusExt},
+    },
+    path::{Path, PathBuf},
     process::ExitStatus,
     time::Duration,
 };
@@ -20,9 +24,13 @@ use tokio::{
 
 use super::{
     ExecToolContext,
+    sandbox::{
+        SandboxedCommand, channel,
+        messages::{Control, SandboxOutcome},
+    },
     watchdog::{Watchdog, WatchedGroup},
 };
-use crate::ToolsError;
+use crate::{SandboxProfile, ToolsError};
 
 /// How long to wait for output after the exit: a process that left the group may still hold the pipe.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
@@ -39,7 +47,19 @@ const GIT: [(&str, &str); 6] = [
     ("GIT_CONFIG_VALUE_1", "false"),
 ];
 
-/// A running command. Dropping it terminates its process group.
+/// The gate in shell: the script starts when a line arrives on standard input, and not at all if the input ends first.
+const GATE: &str = r#"read -r open && exec /bin/sh -c "$1" < /dev/null"#;
+
+/// A script to be run.
+pub(super) struct ScriptCall<'a> {
+    pub(super) text: &'a str,
+    pub(super) directory: &'a Path,
+    pub(super) profile: SandboxProfile,
+    /// Protected paths that it may write.
+    pub(super) granted: Vec<PathBuf>,
+}
+
+/// A running command. Dropping it terminates its processes.
 pub(crate) struct RunningCommand {
     guard: ProcessGroupGuard,
     output: Receiver,
@@ -47,11 +67,17 @@ pub(crate) struct RunningCommand {
 }
 
 /// The exit of a command.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct CommandExit {
     pub(crate) status: Option<ExitStatus>,
-    /// Processes of the group were still running after the exit, and were terminated.
+    /// Processes were still running after the exit, and were terminated.
     pub(crate) left_behind: bool,
+    /// Protected files that the command created; they were renamed.
+    pub(crate) quarantined: Vec<PathBuf>,
+    /// The roots have more files than were searched for protected and denied ones.
+    pub(crate) truncated: bool,
+    /// Why the command was not started.
+    pub(crate) failure: Option<String>,
 }
 
 impl CommandExit {
@@ -64,38 +90,59 @@ impl CommandExit {
         if let Some(signal) = signal {
             answer.insert("signal".to_owned(), signal.into());
         }
-        if self.left_behind {
-            let note = "background processes were terminated; use exec_start to keep them running";
-            answer.insert("note".to_owned(), note.into());
+        if let Some(failure) = &self.failure {
+            answer.insert("error".to_owned(), failure.clone().into());
         }
     }
 }
 
 impl RunningCommand {
-    /// Starts a script in the sandbox. It waits at the gate until the watchdog knows its process group.
-    pub(super) fn start(
-        context: &ExecToolContext,
-        script: &str,
-        directory: &Path,
-    ) -> Result<Self, ToolsError> {
+    /// Starts a script in the sandbox.
+    pub(super) fn start(context: &ExecToolContext, script: ScriptCall<'_>) -> Result<Self, ToolsError> {
+        let fail =
+            |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
+        let (reader, writer) = io::pipe().map_err(fail)?;
+        let (ours, theirs) = UnixStream::pair().map_err(fail)?;
+        let sandbox = context.sandbox.get();
+        let Some(command) = sandbox.supervisor(theirs) else {
+            return Self::start_unconfined(context, &script);
+        };
+        let mut command = Command::from(command);
+        context.env.apply(&mut command);
+        sandbox.set_env(&mut command, script.profile);
+        command.envs(GIT).stdout(writer.try_clone().map_err(fail)?).stderr(writer);
+        let child = command.spawn().map_err(fail)?;
+        drop(command);
+        let command = SandboxedCommand {
+            profile: script.profile,
+            granted: script.granted,
+            argv: ["/bin/sh", "-c", script.text].map(str::to_owned).to_vec(),
+            directory: script.directory.to_owned(),
+            grace: context.limits.grace,
+        };
+        let launch = sandbox.launch(command);
+        channel::send(&ours, &launch, &[]).map_err(fail)?;
+        let guard = ProcessGroupGuard::supervised(child, ours, context.limits.grace);
+        let output = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
+        Ok(Self { guard, output, buffer: vec![0; 64 * 1024] })
+    }
+
+    /// Starts a script without a sandbox. It waits at the gate until the watchdog knows its process group.
+    fn start_unconfined(context: &ExecToolContext, script: &ScriptCall<'_>) -> Result<Self, ToolsError> {
         let fail =
             |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
         let (reader, writer) = io::pipe().map_err(fail)?;
         let (gate, opener) = io::pipe().map_err(fail)?;
-        let sandbox = context.sandbox.get();
-        let line = sandbox.command_line(script);
-        let mut command = Command::new(&line[0]);
+        let mut command = Command::new("/bin/sh");
         context.env.apply(&mut command);
-        command.envs(GIT);
         command
-            .args(&line[1..])
-            .current_dir(directory)
+            .envs(GIT)
+            .args(["-c", GATE, "sh", script.text])
+            .current_dir(script.directory)
             .stdin(gate)
             .stdout(writer.try_clone().map_err(fail)?)
-            .stderr(writer);
-        if !sandbox.creates_process_group() {
-            command.process_group(0);
-        }
+            .stderr(writer)
+            .process_group(0);
         let (running, _) = Self::spawn(command, reader, (context.limits.grace, &context.watchdog))?;
         // Open the gate. A failed write means that the process is already gone.
         let _ = (&opener).write_all(b"\n");
@@ -122,28 +169,34 @@ impl RunningCommand {
     /// Reads output until the command exits. Cancel safe: all output that was read is in `sink`.
     pub(crate) async fn wait(&mut self, sink: &mut OutputSink<'_>) -> CommandExit {
         let status = self.pump(sink).await;
-        let left_behind = self.guard.group.send(Signal::TERM);
+        if let Some(exit) = self.guard.processes.outcome() {
+            let _ = timeout(DRAIN_TIME, self.drain(sink)).await;
+            self.guard.child = None;
+            return exit;
+        }
+        let left_behind = self.guard.processes.send(Signal::TERM);
         if left_behind {
             let _ = timeout(self.guard.grace, self.drain(sink)).await;
-            self.guard.group.send(Signal::KILL);
+            self.guard.processes.send(Signal::KILL);
         }
         let _ = timeout(DRAIN_TIME, self.drain(sink)).await;
         self.guard.child = None;
-        CommandExit { status, left_behind }
+        CommandExit { status, left_behind, ..CommandExit::default() }
     }
 
-    /// Sends SIGTERM to the group, and SIGKILL after the grace period.
+    /// Sends SIGTERM to the processes, and SIGKILL after the grace period.
     pub(crate) async fn terminate(&mut self, sink: &mut OutputSink<'_>) -> CommandExit {
-        self.guard.group.send(Signal::TERM);
+        self.guard.processes.send(Signal::TERM);
         let status = timeout(self.guard.grace, self.pump(sink)).await.unwrap_or_default();
-        self.guard.group.send(Signal::KILL);
+        self.guard.processes.send(Signal::KILL);
         let status = match status {
             Some(status) => Some(status),
             None => self.pump(sink).await,
         };
         let _ = timeout(DRAIN_TIME, self.drain(sink)).await;
         self.guard.child = None;
-        CommandExit { status, left_behind: false }
+        let exit = self.guard.processes.outcome();
+        CommandExit { left_behind: false, ..exit.unwrap_or(CommandExit { status, ..CommandExit::default() }) }
     }
 
     /// Reads output until the command exits, and returns its status.
@@ -180,22 +233,30 @@ pub(crate) struct CommandPipes {
     pub(crate) stderr: Option<ChildStderr>,
 }
 
-/// The leader of a process group. Dropping it sends SIGTERM to the group, and SIGKILL after the grace period.
+/// A running child. Dropping it sends SIGTERM to its processes, and SIGKILL after the grace period.
 pub(crate) struct ProcessGroupGuard {
     child: Option<Child>,
-    group: ProcessGroup,
+    processes: Processes,
     grace: Duration,
     watched: Option<WatchedGroup>,
 }
 
 impl ProcessGroupGuard {
+    /// A child that is the leader of a process group.
     pub(crate) fn new(child: Child, grace: Duration) -> Self {
-        let group = ProcessGroup(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
-        Self { child: Some(child), group, grace, watched: None }
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Self { child: Some(child), processes: Processes::Group(leader), grace, watched: None }
+    }
+
+    /// A child that is the supervisor of a sandboxed command. Without `socket` it kills the command.
+    pub(crate) fn supervised(child: Child, socket: UnixStream, grace: Duration) -> Self {
+        Self { child: Some(child), processes: Processes::Sandbox(socket), grace, watched: None }
     }
 
     fn watched(mut self, watchdog: &Watchdog) -> Self {
-        self.watched = self.group.0.map(|leader| watchdog.register(leader));
+        if let Processes::Group(Some(leader)) = self.processes {
+            self.watched = Some(watchdog.register(leader));
+        }
         self
     }
 }
@@ -203,8 +264,8 @@ impl ProcessGroupGuard {
 impl Drop for ProcessGroupGuard {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        self.group.send(Signal::TERM);
-        let kill = KillOnDrop(self.group);
+        self.processes.send(Signal::TERM);
+        let kill = KillOnDrop(std::mem::replace(&mut self.processes, Processes::Group(None)));
         let (grace, watched) = (self.grace, self.watched.take());
         let terminate = async move {
             let _ = timeout(grace, child.wait()).await;
@@ -219,22 +280,53 @@ impl Drop for ProcessGroupGuard {
     }
 }
 
-/// A process group, named by its leader.
-#[derive(Debug, Clone, Copy)]
-struct ProcessGroup(Option<Pid>);
+/// The processes of a command.
+#[derive(Debug)]
+enum Processes {
+    /// A process group, named by its leader.
+    Group(Option<Pid>),
+    /// All processes of a sandbox, by the socket to its supervisor.
+    Sandbox(UnixStream),
+}
 
-impl ProcessGroup {
+impl Processes {
     /// Sends a signal and returns whether a process received it.
-    fn send(self, signal: Signal) -> bool {
-        let Some(leader) = self.0 else { return false };
-        rustix::process::kill_process_group(leader, signal).is_ok()
-            // The sandbox helper creates the group itself, shortly after its start.
-            || (signal == Signal::KILL && rustix::process::kill_process(leader, signal).is_ok())
+    fn send(&self, signal: Signal) -> bool {
+        match self {
+            Self::Group(Some(leader)) => rustix::process::kill_process_group(*leader, signal).is_ok(),
+            Self::Group(None) => false,
+            Self::Sandbox(socket) if signal == Signal::KILL => socket.shutdown(Shutdown::Write).is_ok(),
+            Self::Sandbox(socket) => channel::send(socket, &Control::Terminate, &[]).is_ok(),
+        }
+    }
+
+    /// How a sandboxed command ended, after the exit of its supervisor.
+    fn outcome(&self) -> Option<CommandExit> {
+        let Self::Sandbox(socket) = self else { return None };
+        let outcome = channel::receive::<SandboxOutcome>(socket).ok().flatten().map(|(outcome, _)| outcome);
+        Some(match outcome {
+            Some(SandboxOutcome::Exited(end)) => CommandExit {
+                status: end.signal.or(end.code.map(|code| code << 8)).map(ExitStatus::from_raw),
+                left_behind: end.left_behind,
+                quarantined: end.quarantined,
+                truncated: end.truncated,
+                failure: None,
+            },
+            Some(SandboxOutcome::Failed(why)) => {
+                let failure =
+                    Some(format!("the sandbox could not be set up: {why}; `lango doctor` tests it"));
+                CommandExit { failure, ..CommandExit::default() }
+            }
+            None => CommandExit {
+                failure: Some("the sandbox was ended by another program".to_owned()),
+                ..CommandExit::default()
+            },
+        })
     }
 }
 
-/// Sends SIGKILL to the group when dropped.
-struct KillOnDrop(ProcessGroup);
+/// Sends SIGKILL to the processes when dropped.
+struct KillOnDrop(Processes);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {

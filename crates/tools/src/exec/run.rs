@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    ExecToolContext,
-    process::{CommandExit, RunningCommand},
+    ExecToolContext, notes,
+    process::{CommandExit, RunningCommand, ScriptCall},
 };
 use crate::{
-    Effect, Safety, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError, args, media,
+    Effect, Safety, SandboxAccess, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError, args, media,
     outputs::{OutputCapture, to_plain_text},
 };
 
@@ -40,6 +40,17 @@ struct ExecArgs {
     workdir: Option<String>,
     #[serde(default, deserialize_with = "args::integer")]
     timeout_s: Option<usize>,
+    #[serde(default)]
+    protected: Vec<String>,
+}
+
+/// The parameter `protected`, in the JSON Schema of the tools that run commands.
+pub(super) fn protected_parameter() -> Value {
+    json!({
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Protected paths that the command must write, such as .git/config or .git/hooks. A person decides.",
+    })
 }
 
 impl Exec {
@@ -51,6 +62,7 @@ impl Exec {
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
                 "workdir": {"type": "string", "description": format!("{} Default: the working directory.", context.roots.path_syntax())},
+                "protected": protected_parameter(),
                 "timeout_s": {"type": "integer", "minimum": 1, "maximum": most, "description": format!("Seconds until it is terminated. Default: {time}.")},
             },
             "required": ["command"],
@@ -60,12 +72,20 @@ impl Exec {
         Self { spec, context }
     }
 
-    async fn run(&self, args: ExecArgs, host: &dyn ToolHost) -> Result<Value, ToolsError> {
+    async fn run(
+        &self,
+        args: ExecArgs,
+        access: SandboxAccess,
+        host: &dyn ToolHost,
+    ) -> Result<Value, ToolsError> {
         super::prepare(&self.context).await?;
         let directory = self.context.resolve_workdir(args.workdir.as_deref())?;
         let limit = timeout(&self.context, args.timeout_s);
         let started = Instant::now();
-        let mut running = RunningCommand::start(&self.context, &args.command, &directory)?;
+        let granted = super::granted_paths(access, &directory, &args.protected);
+        let script =
+            ScriptCall { text: &args.command, directory: &directory, profile: access.profile, granted };
+        let mut running = RunningCommand::start(&self.context, script)?;
         let mut capture = OutputCapture::new(self.context.outputs.clone());
         let mut sink = |chunk: &[u8]| report_progress(host, &capture.push(chunk));
         let (exit, in_time) = tokio::select! {
@@ -74,12 +94,19 @@ impl Exec {
             exit = running.wait(&mut sink) => (exit, true),
             () = tokio::time::sleep(limit) => (running.terminate(&mut sink).await, false),
         };
+        if let Some(failure) = &exit.failure {
+            return Err(ToolsError::Failed(failure.clone()));
+        }
         let mut answer = exit_json(&exit, started.elapsed());
         if !in_time {
             let seconds = limit.as_secs_f64();
             answer.insert("timed_out".to_owned(), format!("terminated after {seconds} s").into());
         }
-        capture.finish().write_to(&mut answer);
+        let output = capture.finish();
+        if let Some(note) = notes::note(&exit, &output.text, access.profile) {
+            answer.insert("note".to_owned(), note.into());
+        }
+        output.write_to(&mut answer);
         Ok(answer.into())
     }
 }
@@ -112,7 +139,7 @@ impl Tool for Exec {
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
         Box::pin(async move {
             let args = args::parse(NAME, request.args)?;
-            self.run(args, &*request.host).await.map(ToolReply::Done)
+            self.run(args, request.sandbox, &*request.host).await.map(ToolReply::Done)
         })
     }
 

@@ -5,6 +5,7 @@ use std::{
     fs,
     os::unix::{ffi::OsStrExt, fs::symlink, net::UnixListener},
     path::Path,
+    sync::Arc,
 };
 
 use serde_json::json;
@@ -14,7 +15,11 @@ use super::{
     EditFile, FileRoot, FileRoots, FileToolContext, FileVersions, ListFiles, ReadFile, SearchFiles, UndoEdit,
     WriteFile,
 };
-use crate::{OutputStore, testing::call_tool};
+use crate::{
+    OutputStore,
+    exec::sandbox::deny::{DEFAULT_DENY_READ, DenyList},
+    testing::call_tool,
+};
 
 /// `outside/secret.txt` beside `root/`, every kind of link between them, and a FIFO.
 fn root_with_links() -> (TempDir, FileRoot) {
@@ -274,4 +279,39 @@ fn root_must_be_an_existing_directory() {
     let error = FileRoot::new(&root.path().join("good_link")).unwrap_err().to_string();
     assert!(error.contains("cannot be used as a root of file tools"), "{error}");
     assert!(FileRoot::new(Path::new("/no/such/dir")).is_err());
+}
+
+#[tokio::test]
+async fn denied_files_are_neither_read_nor_found() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        (".env", "TOKEN=canary"),
+        ("id_rsa", "canary"),
+        ("sub/own.pem", "-----BEGIN PRIVATE KEY-----canary"),
+        ("fine.txt", "canary"),
+        (".env.example", "canary"),
+    ] {
+        fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    symlink(".env", dir.path().join("plain")).unwrap();
+    symlink("fine.txt", dir.path().join(".env.local")).unwrap();
+    let deny = DenyList::new(DEFAULT_DENY_READ, Path::new("/u/ann"));
+    let root = FileRoot::new(dir.path()).unwrap().without(Arc::new(deny));
+    let outputs = OutputStore::new(&dir.path().join("outputs"));
+    let context = FileToolContext { roots: root.clone().into(), versions: FileVersions::default(), outputs };
+    let (read, search) = (ReadFile::new(root.clone(), FileVersions::default()), SearchFiles::new(root));
+    for path in [".env", "./.env", "id_rsa", "sub/own.pem", "plain", ".env.local"] {
+        for answer in [
+            call_tool(&read, json!({"path": path})).await,
+            call_tool(&search, json!({"pattern": "canary", "path": path})).await,
+            call_tool(&EditFile::new(context.clone()), json!({"path": path, "old": "c", "new": "d"})).await,
+            call_tool(&WriteFile::new(context.clone()), json!({"path": path, "content": "d"})).await,
+        ] {
+            assert!(answer.as_ref().unwrap_err().contains("[tools] denyRead"), "{path}: {answer:?}");
+        }
+    }
+    assert!(call_tool(&read, json!({"path": ".env.example"})).await.is_ok());
+    let found = call_tool(&search, json!({"pattern": "canary"})).await.unwrap();
+    assert_eq!(found["matches"].as_array().unwrap().len(), 1, "{found}");
 }

@@ -9,6 +9,7 @@ use std::{
     io,
     os::unix::fs::FileTypeExt,
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
 use rustix::{
@@ -16,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::ToolsError;
+use crate::{ToolsError, exec::sandbox::deny::DenyList};
 
 /// Reasons of [`ToolsError::Outside`].
 pub(super) const ABSOLUTE_OUTSIDE: &str = "is an absolute path outside of the roots";
@@ -31,6 +32,8 @@ pub struct FileRoot {
     is_writable: bool,
     /// Whether relative paths refer to this root.
     is_working_dir: bool,
+    /// Files that must not be read.
+    deny: Arc<DenyList>,
 }
 
 /// An existing file or directory inside a root. The path has no links.
@@ -70,12 +73,22 @@ impl FileRoot {
         if !dir.is_dir() {
             return Err(fail(io::ErrorKind::NotADirectory.into()));
         }
-        Ok(Self { dir, is_writable: true, is_working_dir: true })
+        Ok(Self { dir, is_writable: true, is_working_dir: true, deny: Arc::default() })
     }
 
     /// The same root without write access.
     pub fn read_only(self) -> Self {
         Self { is_writable: false, ..self }
+    }
+
+    /// The same root without the files of a list.
+    pub fn without(self, deny: Arc<DenyList>) -> Self {
+        Self { deny, ..self }
+    }
+
+    /// Whether a path inside the root must not be read.
+    pub(super) fn denies(&self, path: &Path) -> bool {
+        self.deny.denies(path)
     }
 
     /// The same root, accessible only by absolute paths.
@@ -117,6 +130,9 @@ impl FileRoot {
         let full = self.dir.join(path);
         let found = full.canonicalize().map_err(|error| self.resolve_error(path, &full, error))?;
         let relative = found.strip_prefix(&self.dir).map_err(|_| outside(LINK_OUTSIDE))?.to_owned();
+        if self.denies(&found) || self.denies(&full) {
+            return Err(ToolsError::Denied { path: path.to_owned() });
+        }
         let metadata = fs::symlink_metadata(&found).map_err(|source| read_error(path, source))?;
         Ok(ResolvedPath { root: self.clone(), relative, metadata })
     }

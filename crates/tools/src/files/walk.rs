@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ignore::{DirEntry, WalkBuilder};
 
-use super::root::ResolvedPath;
+use super::root::{FileRoot, ResolvedPath};
 use crate::{ToolsError, blocking::CancelFlag};
 
 /// Visits the entries below `directory` in order of their names, at most `depth` levels down.
@@ -17,24 +17,25 @@ pub(super) fn walk(
     cancel: &CancelFlag,
     visit: &mut dyn FnMut(&DirEntry),
 ) -> Result<(), ToolsError> {
-    let (root, target) = (directory.root.path(), directory.absolute());
+    let (root, target) = (&directory.root, directory.absolute());
     let levels_above = directory.relative.components().count();
-    let found = visit_below(root, &target, depth.map(|depth| depth + levels_above), cancel, visit)?;
+    let found =
+        visit_below(root, (root.path(), &target), depth.map(|depth| depth + levels_above), cancel, visit)?;
     if !found {
-        visit_below(&target, &target, depth, cancel, visit)?;
+        visit_below(root, (&target, &target), depth, cancel, visit)?;
     }
     Ok(())
 }
 
 /// Walks from `start`, visits the entries below `target`, and returns whether it reached `target`.
 fn visit_below(
-    start: &Path,
-    target: &Path,
+    root: &FileRoot,
+    (start, target): (&Path, &Path),
     depth: Option<usize>,
     cancel: &CancelFlag,
     visit: &mut dyn FnMut(&DirEntry),
 ) -> Result<bool, ToolsError> {
-    let requested = target.to_owned();
+    let (requested, root) = (target.to_owned(), root.clone());
     let entries = WalkBuilder::new(start)
         .max_depth(depth)
         .sort_by_file_name(Ord::cmp)
@@ -46,7 +47,7 @@ fn visit_below(
             // Cargo's build directory is skipped without a `.gitignore`, too. A file called `target` is not.
             let is_build = entry.file_name() == "target" && entry.path().join("CACHEDIR.TAG").is_file();
             let is_on_path = requested.starts_with(entry.path());
-            is_on_path || (entry.path().starts_with(&requested) && !is_build)
+            is_on_path || (entry.path().starts_with(&requested) && !is_build && !root.denies(entry.path()))
         })
         .build();
     let mut found = false;

@@ -82,6 +82,8 @@ fn always_stores_a_rule_that_can_be_listed_and_revoked() {
     let listed = env.lango(&["rules", "list"]).success().out;
     let id = listed.split_whitespace().next().unwrap().to_owned();
     assert_eq!(listed, format!("{id}  allow `git init …`  (user of lango)\n"));
+    // The configuration of an existing repository is protected.
+    fs::remove_dir_all(env.workdir().join("made")).unwrap();
     let results = tool_results(&env.lango(&["run", "--json", "go"]).success());
     assert_eq!(results[0]["exit_code"], 0);
     env.lango(&["rules", "revoke", &id]).success();

@@ -2,32 +2,16 @@
 
 use super::{call, exec};
 use crate::{common::TestEnv, serve::client::TestServer};
-use rustix::process::{Pid, test_kill_process};
+use rustix::fs::{CWD, FileType, Mode};
 use serde_json::{Value, json};
-use std::{
-    fs, thread,
-    time::{Duration, Instant},
-};
+use std::{fs::File, io::Read};
 
-/// Timeout, far longer than the delivery of a signal.
-const TIMEOUT: Duration = Duration::from_secs(30);
-/// Starts a child of the shell, which would survive a signal to the shell alone.
-const CHILD: &str = "sleep 1000 & echo $! > NAME.new; mv NAME.new NAME; wait";
+/// Starts a child of the shell, which would survive a signal to the shell alone. It holds a named pipe open.
+const CHILD: &str = "(trap '' HUP; exec sleep 1000) > NAME.pipe & wait";
 
-fn is_alive(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    test_kill_process(pid).is_ok() && !stat.contains(") Z ")
-}
-
-fn pid_in(env: &TestEnv, name: &str) -> Pid {
-    let began = Instant::now();
-    loop {
-        if let Ok(text) = fs::read_to_string(env.workdir().join(name)) {
-            return Pid::from_raw(text.trim().parse().unwrap()).unwrap();
-        }
-        assert!(began.elapsed() < TIMEOUT, "{name} did not start");
-        thread::sleep(Duration::from_millis(5));
-    }
+fn create_pipe(env: &TestEnv, name: &str) {
+    let path = env.workdir().join(format!("{name}.pipe"));
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
 #[test]
@@ -37,26 +21,25 @@ fn killed_server_leaves_no_commands_jobs_or_tools_running() {
 execute = "allow"
 [commands.own]
 description = "Waits."
-command = ["sh", "-c", "sleep 1000 & echo $! > own.new; mv own.new own; wait"]
+command = ["sh", "-c", "(exec sleep 1000) > own.pipe & wait"]
 "#;
     let job = call("exec_start", json!({"command": CHILD.replace("NAME", "job")}));
     let calls = [exec(&CHILD.replace("NAME", "waited")), job, call("own", json!({}))];
     let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
     let script = json!({"rules": [{"when": {"first_word": "go", "turn": 0}, "reply": calls}]});
     let env = TestEnv::scripted(toml, &script.to_string());
+    let names = ["waited", "job", "own"];
+    for name in names {
+        create_pipe(&env, name);
+    }
     let server = TestServer::start(&env);
     let session = server.create_session("lango", "s");
     server.start_run(&session, "go");
-    let started = ["waited", "job", "own"].map(|name| (name, pid_in(&env, name)));
-    for (name, pid) in started {
-        assert!(is_alive(pid), "{name}");
-    }
+    // Opening a pipe waits for the process that writes to it.
+    let started = names.map(|name| File::open(env.workdir().join(format!("{name}.pipe"))).unwrap());
     server.kill();
-    let began = Instant::now();
-    for (name, pid) in started {
-        while is_alive(pid) {
-            assert!(began.elapsed() < TIMEOUT, "{name} outlives the program");
-            thread::sleep(Duration::from_millis(5));
-        }
+    for mut pipe in started {
+        // It ends when the last process that holds the pipe is gone.
+        pipe.read_to_end(&mut Vec::new()).unwrap();
     }
 }

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::BackgroundJobs;
-use crate::{Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args, exec::run::preview};
+use crate::{
+    Effect, Safety, Spec, Tool, ToolReply, ToolRequest, ToolsError, args,
+    exec::run::{preview, protected_parameter},
+};
 
 const START: &str = "exec_start";
 const STATUS: &str = "exec_status";
@@ -24,9 +27,11 @@ pub struct ExecStart {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ExecStartArgs {
-    command: String,
-    workdir: Option<String>,
+pub(super) struct ExecStartArgs {
+    pub(super) command: String,
+    pub(super) workdir: Option<String>,
+    #[serde(default)]
+    pub(super) protected: Vec<String>,
 }
 
 impl ExecStart {
@@ -36,6 +41,7 @@ impl ExecStart {
             "properties": {
                 "command": {"type": "string", "minLength": 1, "description": "Run by sh -c, without input."},
                 "workdir": {"type": "string", "description": format!("{} Default: the working directory.", jobs.context.roots.path_syntax())},
+                "protected": protected_parameter(),
             },
             "required": ["command"],
             "additionalProperties": false,
@@ -55,7 +61,7 @@ impl Tool for ExecStart {
         Box::pin(async move {
             let args: ExecStartArgs = args::parse(START, request.args)?;
             crate::exec::prepare(&self.jobs.context).await?;
-            let job = self.jobs.start(request.host.owner(), &args.command, args.workdir.as_deref())?;
+            let job = self.jobs.start(request.host.owner(), &args, request.sandbox)?;
             Ok(ToolReply::Done(job.summary().into()))
         })
     }

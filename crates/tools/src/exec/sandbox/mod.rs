@@ -1,41 +1,59 @@
-//! The sandbox of commands: no writes outside of the roots, and no network.
+//! The sandbox of commands: what the kernel lets them read, write and reach.
 //!
-//! Confining a child between fork and exec would need unsafe code. So the binary runs itself again: `lango __confine …`
-//! applies Landlock to itself and executes the shell. The network is removed by a network namespace (`unshare`) where the
-//! system allows one, else Landlock blocks TCP only.
+//! Confining a child between fork and exec would need unsafe code. So the binary runs itself again, twice: `lango __confine
+//! --supervise` makes namespaces and mounts, and starts `lango __confine --init`, which is PID 1 of the new PID namespace, gives
+//! up its rights, and runs the command.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `settings` | what commands may access, and one command |
+//! | [`deny`] | the files that must not be read |
+//! | `survey`, `repository` | protected and denied paths on this disk |
+//! | `host` | system directories and toolchains |
+//! | `plan` | the mounts, as data |
+//! | `channel`, `messages` | the protocol with the helper |
+//! | `linux` | the helper: supervisor, init process, mounts, Landlock, seccomp |
+//! | `helper` | the subcommand that runs the helper |
 
-#[cfg_attr(target_os = "linux", path = "landlock.rs")]
+#[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "unsupported.rs")]
 mod backend;
+pub(crate) mod channel;
+pub mod deny;
 mod helper;
+mod host;
+pub(crate) mod messages;
+mod plan;
+mod repository;
+mod settings;
+mod survey;
 
 use std::{
-    ffi::OsString,
     fmt,
-    path::{Path, PathBuf},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     process::{Command, Stdio},
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 pub use helper::{CONFINE, confined_main};
+use helper::{INIT, SUPERVISE};
+use messages::{Isolation, Launch, SandboxOutcome};
+pub(crate) use settings::SandboxedCommand;
+pub use settings::{RootAccess, SandboxConfig, SandboxLimits, SandboxSettings};
 
-/// Brings the loopback interface up in a network namespace if `ip` is installed, because test suites use it.
-const LOOPBACK: &str = r#"ip link set lo up 2>/dev/null; exec "$@""#;
-
-/// The gate in shell, for use without the helper.
-const GATE: &str = r#"read -r open && exec sh -c "$1" < /dev/null"#;
-
-/// Command prefixes that enter a network namespace: as root, and as another user.
-const UNSHARE: [&[&str]; 2] =
-    [&["unshare", "--net", "--"], &["unshare", "--map-current-user", "--keep-caps", "--net", "--"]];
+use crate::SandboxProfile;
 
 /// The sandbox that commands run in.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
-    helper: Option<PathBuf>,
-    writable: Vec<PathBuf>,
+    config: Option<Arc<SandboxConfig>>,
     confinement: Confinement,
 }
+
+/// What `workspace` lacks without namespaces: Landlock cannot except a part of a writable directory.
+const WITHOUT_NAMESPACES: [Guarantee; 3] =
+    [Guarantee::ProtectedPaths, Guarantee::DeniedFiles, Guarantee::AttributesConfined];
 
 /// A sandbox that is built on first use, because building it starts probe processes.
 #[derive(Clone)]
@@ -66,154 +84,193 @@ impl fmt::Debug for LazySandbox {
     }
 }
 
-/// The restrictions that are in force.
+/// How commands are confined on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Confinement {
-    pub files: FileConfinement,
-    pub network: NetworkConfinement,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FileConfinement {
-    /// Writes are limited to the roots and the directory for temporary files. The number is the Landlock ABI version.
-    Landlock(u32),
-    /// Not restricted.
+pub enum Confinement {
+    /// By namespaces, mounts, Landlock and seccomp.
+    Full { network: bool, unix_sockets: bool },
+    /// By Landlock and seccomp.
+    Partial { network: bool, unix_sockets: bool, why: String },
+    /// Not at all.
     Open { why: String },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NetworkConfinement {
-    /// Commands see only their own loopback interface.
-    Namespace(NamespaceMode),
-    /// TCP is blocked; UDP is not.
-    LandlockTcp,
-    /// The configuration allows network access.
-    Allowed,
-    /// Not restricted, because this system offers no way.
-    Open,
+/// What a profile promises. A system may be unable to keep some of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Guarantee {
+    /// Nothing is written outside the writable directories.
+    WritesConfined,
+    /// Protected paths are not written.
+    ProtectedPaths,
+    /// Denied files are not read.
+    DeniedFiles,
+    /// Permissions, times and attributes of files outside are not changed.
+    AttributesConfined,
+    /// There is no network.
+    NoNetwork,
+    /// There are no Unix sockets.
+    NoUnixSockets,
+    /// No process outlives the call.
+    NoSurvivors,
+    /// Other processes cannot be seen or influenced.
+    ProcessesHidden,
 }
 
-/// How a network namespace is entered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamespaceMode {
-    Root,
-    User,
+impl Guarantee {
+    pub const ALL: [Self; 8] = [
+        Self::WritesConfined,
+        Self::ProtectedPaths,
+        Self::DeniedFiles,
+        Self::AttributesConfined,
+        Self::NoNetwork,
+        Self::NoUnixSockets,
+        Self::NoSurvivors,
+        Self::ProcessesHidden,
+    ];
 }
 
-impl NamespaceMode {
-    fn command_prefix(self) -> &'static [&'static str] {
-        match self {
-            Self::Root => UNSHARE[0],
-            Self::User => UNSHARE[1],
-        }
+impl fmt::Display for Guarantee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WritesConfined => "no writing outside the roots",
+            Self::ProtectedPaths => "no writing to protected paths",
+            Self::DeniedFiles => "no reading of denied files",
+            Self::AttributesConfined => "no change of file attributes outside the roots",
+            Self::NoNetwork => "no network",
+            Self::NoUnixSockets => "no Unix sockets",
+            Self::NoSurvivors => "no process outlives the call",
+            Self::ProcessesHidden => "no access to other processes",
+        })
     }
-}
-
-/// The configuration of a sandbox.
-#[derive(Debug, Clone)]
-pub struct SandboxConfig {
-    /// The binary that understands [`CONFINE`].
-    pub helper: PathBuf,
-    /// Directories that commands may write to: the roots and the directory for temporary files.
-    pub writable: Vec<PathBuf>,
-    /// Whether commands may use the network.
-    pub network: bool,
-    /// `PATH` for the probe processes.
-    pub path: String,
 }
 
 impl Sandbox {
     /// No restrictions: commands can do what this program can.
     pub fn unrestricted(why: &str) -> Self {
-        let files = FileConfinement::Open { why: why.to_owned() };
-        let confinement = Confinement { files, network: NetworkConfinement::Open };
-        Self { helper: None, writable: Vec::new(), confinement }
+        Self { config: None, confinement: Confinement::Open { why: why.to_owned() } }
     }
 
-    /// The strictest sandbox that this system supports. It runs a few short processes to find out, and blocks.
+    /// The strictest sandbox of this system. It runs commands to find out what works, and blocks.
     pub fn build(config: SandboxConfig) -> Self {
-        let version = probe_landlock(&config.helper, &config.path);
-        let network = match &version {
-            _ if config.network => NetworkConfinement::Allowed,
-            version => probe_network(&config.path, version.as_ref().is_ok_and(|version| *version >= 4)),
+        let SandboxSettings { network, unix_sockets, .. } = config.settings;
+        let full = Confinement::Full { network, unix_sockets };
+        let sandbox = Self { confinement: full, config: Some(Arc::new(config)) };
+        let why = match sandbox.probe() {
+            Ok(()) => return sandbox,
+            Err(why) => why,
         };
-        let helper = version.is_ok().then_some(config.helper);
-        let files = version.map_or_else(|why| FileConfinement::Open { why }, FileConfinement::Landlock);
-        Self { helper, writable: config.writable, confinement: Confinement { files, network } }
+        let partial =
+            Self { confinement: Confinement::Partial { network, unix_sockets, why: why.clone() }, ..sandbox };
+        match partial.probe() {
+            Ok(()) => partial,
+            Err(also) => Self::unrestricted(&format!("{why}; {also}")),
+        }
     }
 
     pub fn confinement(&self) -> &Confinement {
         &self.confinement
     }
 
-    /// Whether the command line creates its own process group: the helper calls `setsid`.
-    pub(super) fn creates_process_group(&self) -> bool {
-        self.helper.is_some()
+    /// What a profile promises and this system cannot keep. Empty if the profile is complete.
+    pub fn missing(&self, profile: SandboxProfile) -> &'static [Guarantee] {
+        match (&self.confinement, profile) {
+            (Confinement::Full { .. }, _) | (Confinement::Partial { .. }, SandboxProfile::ReadOnly) => &[],
+            (Confinement::Partial { .. }, SandboxProfile::Workspace) => &WITHOUT_NAMESPACES,
+            (Confinement::Open { .. }, _) => &Guarantee::ALL,
+        }
     }
 
-    /// The command line that runs a script in the sandbox. The script starts when a line arrives on standard input, and not
-    /// at all if the input ends first.
-    pub(super) fn command_line(&self, script: &str) -> Vec<OsString> {
-        let mut line: Vec<OsString> = Vec::new();
-        if let NetworkConfinement::Namespace(mode) = self.confinement.network {
-            line.extend(mode.command_prefix().iter().map(OsString::from));
-            line.extend(["sh", "-c", LOOPBACK, "sh"].map(OsString::from));
+    fn isolation(&self) -> Isolation {
+        match self.confinement {
+            Confinement::Full { .. } | Confinement::Open { .. } => Isolation::Namespaces,
+            Confinement::Partial { .. } => Isolation::Landlock,
         }
-        if let Some(helper) = &self.helper {
-            line.extend([helper.into(), CONFINE.into()]);
-            for dir in &self.writable {
-                line.extend(["--rw".into(), dir.into()]);
-            }
-            if self.confinement.network == NetworkConfinement::LandlockTcp {
-                line.push("--no-tcp".into());
-            }
-            line.extend(["--gate", "--", "sh", "-c"].map(OsString::from));
-        } else {
-            line.extend(["sh", "-c", GATE, "sh"].map(OsString::from));
-        }
-        line.push(script.into());
-        line
     }
-}
 
-/// Runs the helper to find the Landlock ABI version, or why there is none.
-fn probe_landlock(helper: &Path, path: &str) -> Result<u32, String> {
-    let output = Command::new(helper).args([CONFINE, "--probe"]).env_clear().env("PATH", path).output();
-    let output = output.map_err(|error| format!("the helper could not be started: {error}"))?;
-    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    version.parse().map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())
-}
+    /// The settings, if commands are confined.
+    pub(crate) fn settings(&self) -> Option<&SandboxSettings> {
+        self.config.as_ref().map(|config| &config.settings)
+    }
 
-fn probe_network(path: &str, landlock_supports_tcp: bool) -> NetworkConfinement {
-    let works = |mode: &NamespaceMode| {
-        let prefix = mode.command_prefix();
-        let mut command = Command::new(prefix[0]);
-        command.args(&prefix[1..]).arg("true").env_clear().env("PATH", path);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    match [NamespaceMode::Root, NamespaceMode::User].into_iter().find(works) {
-        Some(mode) => NetworkConfinement::Namespace(mode),
-        None if landlock_supports_tcp => NetworkConfinement::LandlockTcp,
-        None => NetworkConfinement::Open,
+    /// The command line of a supervisor, which reads its command from the other end of `socket`; `None` if commands are not
+    /// confined.
+    pub(crate) fn supervisor(&self, socket: UnixStream) -> Option<Command> {
+        let config = self.config.as_ref()?;
+        let mut command = Command::new(&config.helper);
+        command.args([CONFINE, SUPERVISE]).current_dir("/").stdin(Stdio::from(OwnedFd::from(socket)));
+        Some(command)
+    }
+
+    /// Sets the variables that differ in the sandbox. The helper sets `TMPDIR`.
+    pub(crate) fn set_env(&self, command: &mut tokio::process::Command, profile: SandboxProfile) {
+        if let Some(settings) = self.settings() {
+            command.env("PATH", settings.search_path(profile));
+        }
+    }
+
+    /// The message that starts a command.
+    pub(crate) fn launch(&self, command: SandboxedCommand) -> Option<Launch> {
+        Some(Launch { isolation: self.isolation(), settings: self.settings()?.clone(), command })
+    }
+
+    /// Runs a command that does nothing.
+    fn probe(&self) -> Result<(), String> {
+        let argv = ["/bin/sh", "-c", ":"].map(str::to_owned).to_vec();
+        let command = SandboxedCommand {
+            profile: SandboxProfile::ReadOnly,
+            granted: Vec::new(),
+            argv,
+            directory: "/".into(),
+            grace: Duration::ZERO,
+        };
+        match self.run_silently(command)? {
+            SandboxOutcome::Exited(end) if end.code == Some(0) => Ok(()),
+            SandboxOutcome::Exited(end) => Err(format!("a test command failed: {end:?}")),
+            SandboxOutcome::Failed(why) => Err(why),
+        }
+    }
+
+    /// Runs a command without output and waits for it.
+    fn run_silently(&self, command: SandboxedCommand) -> Result<SandboxOutcome, String> {
+        let fail = |error: std::io::Error| format!("the helper could not be started: {error}");
+        let (ours, theirs) = UnixStream::pair().map_err(fail)?;
+        let Some(mut line) = self.supervisor(theirs) else { return Err("not confined".to_owned()) };
+        line.env_clear().stdout(Stdio::null()).stderr(Stdio::null());
+        let mut helper = line.spawn().map_err(fail)?;
+        drop(line);
+        let launch = self.launch(command).ok_or("not confined")?;
+        let sent = channel::send(&ours, &launch, &[]);
+        let outcome = sent.and_then(|()| channel::receive::<SandboxOutcome>(&ours));
+        drop(ours);
+        let _ = helper.wait();
+        match outcome.map_err(fail)? {
+            Some((outcome, _)) => Ok(outcome),
+            None => Err("the helper ended without an answer".to_owned()),
+        }
     }
 }
 
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.files {
-            FileConfinement::Landlock(version) => {
-                write!(f, "Commands write only inside the roots and $TMPDIR (Landlock {version})")?;
+        let sockets = |network: bool, unix_sockets: bool| match (network, unix_sockets) {
+            (false, false) => "they have no network and no Unix sockets",
+            (true, false) => "the configuration lets them use the network",
+            (false, true) => "the configuration lets them use Unix sockets",
+            (true, true) => "the configuration lets them use the network and Unix sockets",
+        };
+        match self {
+            Self::Full { network, unix_sockets } => {
+                let sockets = sockets(*network, *unix_sockets);
+                write!(f, "Commands run in a sandbox (namespaces, Landlock, seccomp); {sockets}.")
             }
-            FileConfinement::Open { why } => {
-                write!(f, "Commands can write wherever this program can ({why})")?;
+            Self::Partial { network, unix_sockets, why } => {
+                let sockets = sockets(*network, *unix_sockets);
+                write!(
+                    f,
+                    "Commands run in a sandbox without namespaces (Landlock, seccomp), because {why}; {sockets}."
+                )
             }
-        }
-        match self.network {
-            NetworkConfinement::Namespace(_) => write!(f, "; they have no network."),
-            NetworkConfinement::LandlockTcp => write!(f, "; they have no TCP."),
-            NetworkConfinement::Allowed => write!(f, "; the configuration lets them use the network."),
-            NetworkConfinement::Open => write!(f, "; their network access is not restricted."),
+            Self::Open { why } => write!(f, "Commands can do whatever this program can ({why})."),
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Fallback for systems without Landlock.
+//! Systems without a sandbox: the helper refuses to run commands.
 
-use super::helper::HelperArgs;
-
-pub(super) fn restrict(_args: &HelperArgs) -> Result<u32, String> {
+pub(super) fn run_supervisor() -> Result<(), String> {
     Err("commands can be confined on Linux only".to_owned())
+}
+
+pub(super) fn run_init() -> Result<(), String> {
+    run_supervisor()
 }

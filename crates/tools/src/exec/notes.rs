@@ -1,0 +1,87 @@
+//! Notes for the model: which setting or argument would allow what the sandbox refused.
+
+use super::process::CommandExit;
+use crate::SandboxProfile;
+
+/// Error texts of the C library for what the sandbox refuses, and what would allow it.
+const REFUSALS: [(&[&str], &str); 3] = [
+    (
+        &["Read-only file system"],
+        "The sandbox lets commands write inside the roots and /tmp. [tools] writable in lango.toml adds directories. Protected \
+         paths (.git/config, .git/hooks, lango.toml, .mcp.json, agents) are writable if the argument `protected` names them \
+         and a person approves.",
+    ),
+    (
+        &[
+            "Network is unreachable",
+            "Could not resolve host",
+            "Temporary failure in name resolution",
+            "ENETUNREACH",
+            "EAI_AGAIN",
+        ],
+        "Commands have no network. [tools] network = true in lango.toml allows it.",
+    ),
+    (
+        &[
+            "socket: Operation not permitted",
+            "/var/run/docker.sock",
+            "Could not open a connection to your authentication agent",
+        ],
+        "Commands cannot use Unix sockets. [tools] unixSockets = true in lango.toml allows them.",
+    ),
+];
+
+const READ_ONLY: &str = "The command was classified as read-only and ran where nothing but /tmp is writable.";
+
+/// The note on a result, if there is something to say.
+pub(super) fn note(exit: &CommandExit, output: &str, profile: SandboxProfile) -> Option<String> {
+    let mut notes = Vec::new();
+    if exit.left_behind {
+        notes.push("background processes were terminated; use exec_start to keep them running".to_owned());
+    }
+    if !exit.quarantined.is_empty() {
+        let renamed: Vec<String> = exit.quarantined.iter().map(|path| path.display().to_string()).collect();
+        notes.push(format!(
+            "Protected files that the command created were renamed to {}. To create them, name them in the argument `protected`.",
+            renamed.join(", ")
+        ));
+    }
+    if exit.truncated {
+        notes.push(
+            "The roots have too many files to search all of them for protected and denied ones.".to_owned(),
+        );
+    }
+    let failed = exit.status.is_some_and(|status| !status.success());
+    for (texts, hint) in REFUSALS.iter().filter(|_| failed) {
+        if texts.iter().any(|text| output.contains(text)) {
+            let is_write = texts[0] == REFUSALS[0].0[0];
+            let hint = if is_write && profile == SandboxProfile::ReadOnly { READ_ONLY } else { hint };
+            notes.push(hint.to_owned());
+        }
+    }
+    (!notes.is_empty()).then(|| notes.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn exit(code: i32) -> CommandExit {
+        CommandExit { status: Some(std::process::ExitStatus::from_raw(code << 8)), ..CommandExit::default() }
+    }
+
+    #[test]
+    fn refusal_names_the_setting_that_would_allow_it() {
+        let text = "touch: cannot touch 'x': Read-only file system\n";
+        let workspace = note(&exit(1), text, SandboxProfile::Workspace).unwrap();
+        assert!(workspace.contains("[tools] writable") && workspace.contains("`protected`"), "{workspace}");
+        let read_only = note(&exit(1), text, SandboxProfile::ReadOnly).unwrap();
+        assert!(read_only.contains("classified as read-only"), "{read_only}");
+        assert_eq!(note(&exit(0), text, SandboxProfile::Workspace), None);
+        let network =
+            note(&exit(6), "curl: (6) Could not resolve host: x", SandboxProfile::Workspace).unwrap();
+        assert!(network.contains("[tools] network = true"), "{network}");
+    }
+}

@@ -1,0 +1,54 @@
+//! The messages between this program and the supervisor of a command.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::settings::{SandboxSettings, SandboxedCommand};
+
+/// What this program sends to the supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    pub(crate) isolation: Isolation,
+    pub(crate) settings: SandboxSettings,
+    pub(crate) command: SandboxedCommand,
+}
+
+/// The mechanism that confines a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Isolation {
+    /// Namespaces and mounts, with Landlock and seccomp as a second line.
+    Namespaces,
+    /// Landlock and seccomp, where the system refuses namespaces.
+    Landlock,
+}
+
+/// What the supervisor and the init process answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum SandboxOutcome {
+    Exited(CommandEnd),
+    /// The command was not started.
+    Failed(String),
+}
+
+/// The end of a command.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct CommandEnd {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// Processes were still running after the exit, and were terminated.
+    pub(crate) left_behind: bool,
+    /// Protected files that the command created; they were renamed.
+    #[serde(default)]
+    pub(crate) quarantined: Vec<PathBuf>,
+    /// The roots have more files than were searched for protected and denied ones.
+    #[serde(default)]
+    pub(crate) truncated: bool,
+}
+
+/// A request of the program to a running command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Control {
+    /// Send SIGTERM to all processes.
+    Terminate,
+}

@@ -1,0 +1,159 @@
+//! What is on disk: the protected paths and the denied files below the directories that commands can access.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{repository, settings::SandboxSettings};
+use crate::SandboxProfile;
+
+/// Configuration of this program at the top of a root: a command cannot create it either.
+const OWN_FILES: [&str; 2] = ["lango.toml", ".mcp.json"];
+
+/// Protected and denied paths. All are absolute; those that exist are without links.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    /// Paths inside the writable directories that stay read-only.
+    pub(super) protected: BTreeMap<PathBuf, Protection>,
+    /// Files and directories that cannot be read.
+    pub(super) denied: BTreeSet<PathBuf>,
+    /// Protected names that are links, with their targets. A link cannot be a mount point.
+    pub(super) links: BTreeMap<PathBuf, PathBuf>,
+    /// Whether the directories have more entries than were searched.
+    pub(super) truncated: bool,
+}
+
+/// How a protected path is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Protection {
+    /// It exists and is mounted read-only.
+    Existing,
+    /// It does not exist: an empty file or directory is created as the mount point.
+    MissingFile,
+    MissingDir,
+}
+
+impl Survey {
+    /// Searches the disk. `granted` paths are not protected.
+    pub(super) fn take(settings: &SandboxSettings, profile: SandboxProfile, granted: &[PathBuf]) -> Self {
+        let mut survey = Self::default();
+        let writable = settings.writable_dirs(profile);
+        for top in &writable {
+            survey.add_top(top);
+        }
+        let agents = settings.agents_dir.iter().filter(|dir| writable.iter().any(|top| dir.starts_with(top)));
+        for dir in agents {
+            survey.protect(dir, Some(Protection::MissingDir));
+        }
+        let roots = settings.roots.iter().map(|root| &root.path).chain(&settings.readable);
+        let mut walk = Walk { settings, writable: &writable, entries: 0, found: survey };
+        let tops: BTreeSet<&PathBuf> = roots.chain(&settings.writable).collect();
+        walk.run(tops.into_iter().cloned().collect());
+        let mut survey = walk.found;
+        survey.truncated = walk.entries > settings.limits.scan_entries;
+        survey.denied.extend(settings.deny.existing_paths());
+        survey.denied.extend(settings.data_dir.canonicalize());
+        survey.drop_unwritable(&writable);
+        survey.protected.retain(|path, _| !granted.iter().any(|granted| path.starts_with(granted)));
+        survey.links.retain(|path, _| !granted.iter().any(|granted| path.starts_with(granted)));
+        survey
+    }
+
+    /// Protects what is at the top of a writable directory.
+    fn add_top(&mut self, top: &Path) {
+        // A directory, although it stands for a file: git does not see empty directories, so they are never committed.
+        for name in OWN_FILES {
+            self.protect(&top.join(name), Some(Protection::MissingDir));
+        }
+        self.protect(&top.join("agents"), Some(Protection::MissingDir));
+        if fs::symlink_metadata(top.join(".git")).is_err() {
+            self.protect(&top.join(".git"), Some(Protection::MissingDir));
+        }
+    }
+
+    /// Protects a path; `missing` says how if it does not exist.
+    pub(super) fn protect(&mut self, path: &Path, missing: Option<Protection>) {
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_symlink() => {
+                if let Ok(target) = fs::read_link(path) {
+                    self.links.insert(path.to_owned(), target);
+                }
+                if let Ok(real) = path.canonicalize() {
+                    self.protected.insert(real, Protection::Existing);
+                }
+            }
+            Ok(_) => {
+                self.protected.insert(path.to_owned(), Protection::Existing);
+            }
+            Err(_) if path.parent().is_some_and(Path::is_dir) => {
+                self.protected.extend(missing.map(|missing| (path.to_owned(), missing)));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// What is outside the writable directories is read-only anyway.
+    fn drop_unwritable(&mut self, writable: &[PathBuf]) {
+        let is_inside = |path: &Path| writable.iter().any(|top| path.starts_with(top) && path != top);
+        self.protected.retain(|path, _| is_inside(path));
+        self.links.retain(|path, _| is_inside(path));
+    }
+}
+
+/// A breadth-first search, so that what is near the top is found before the limit is reached.
+struct Walk<'a> {
+    settings: &'a SandboxSettings,
+    writable: &'a [PathBuf],
+    entries: usize,
+    found: Survey,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, mut queue: VecDeque<PathBuf>) {
+        while let Some(dir) = queue.pop_front() {
+            if self.entries > self.settings.limits.scan_entries {
+                return;
+            }
+            if dir == self.settings.data_dir {
+                continue;
+            }
+            self.visit(&dir, &mut queue);
+        }
+    }
+
+    fn visit(&mut self, dir: &Path, queue: &mut VecDeque<PathBuf>) {
+        let is_writable = self.writable.iter().any(|top| dir.starts_with(top));
+        let mut shape = repository::Shape::default();
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        for entry in entries.flatten() {
+            self.entries += 1;
+            let (name, Ok(kind)) = (entry.file_name(), entry.file_type()) else { continue };
+            let Some(name) = name.to_str() else {
+                queue.extend(kind.is_dir().then(|| entry.path()));
+                continue;
+            };
+            shape.add(name);
+            if self.settings.deny.matches_name(name) {
+                self.deny(&entry.path());
+            }
+            if is_writable && name == ".git" {
+                repository::protect(&entry.path(), &mut self.found);
+            } else if is_writable && OWN_FILES.contains(&name) {
+                self.found.protect(&entry.path(), None);
+            } else if kind.is_dir() {
+                queue.push_back(entry.path());
+            }
+        }
+        if is_writable && shape.is_git_dir() {
+            repository::protect_git_dir(dir, &mut self.found);
+        }
+    }
+
+    fn deny(&mut self, path: &Path) {
+        if self.settings.deny.denies(path) {
+            self.found.denied.extend(path.canonicalize());
+        }
+    }
+}
