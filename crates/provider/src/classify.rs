@@ -39,7 +39,7 @@ pub(crate) fn classify(provider: &str, reported: &ReportedError<'_>) -> Error {
         ErrorClass::Overflow => Error::ContextOverflow { provider, message },
         ErrorClass::Refused => Error::Refused { provider, message },
         ErrorClass::Missing => {
-            Error::BadRequest { provider, message: format!("no such model or URL: {message}") }
+            Error::ModelNotFound { provider, message: format!("no such model or URL: {message}") }
         }
         ErrorClass::BadRequest => Error::BadRequest { provider, message },
         ErrorClass::Transient => {

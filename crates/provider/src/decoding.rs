@@ -1,8 +1,8 @@
 //! Helpers that the decoders share: parsing of frames and of tool call arguments.
 
-use crate::{Error, ToolCall, truncate::truncate_chars};
+use crate::{Error, StreamFrame, ToolCall, classify, truncate::truncate_chars};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub(crate) fn parse_frame<'a, T: Deserialize<'a>>(provider: &str, data: &'a str) -> Result<T, Error> {
     serde_json::from_str(data).map_err(|_| parse_error(provider, data))
@@ -15,6 +15,16 @@ const QUOTED_CHARS: usize = 80;
 pub(crate) fn parse_error(provider: &str, data: &str) -> Error {
     let message = truncate_chars(data.trim(), QUOTED_CHARS).to_owned();
     Error::Protocol { provider: provider.to_owned(), message }
+}
+
+/// The error of an event that is named `error`. Some servers send the error object without the object around it.
+pub(crate) fn named_error(provider: &str, frame: StreamFrame<'_>) -> Option<Error> {
+    if frame.event != "error" {
+        return None;
+    }
+    let value: Value = serde_json::from_str(frame.data).unwrap_or_else(|_| frame.data.trim().into());
+    classify::error_in_json(provider, None, &value)
+        .or_else(|| classify::error_in_json(provider, None, &json!({"error": value})))
 }
 
 /// Whether a frame has no content: it is blank, or it is OpenAI's `[DONE]`, which gateways add to streams of any format.
@@ -39,10 +49,11 @@ pub(crate) fn tool_call(id: String, name: String, arguments: Value) -> ToolCall 
     ToolCall { id, name, args, signature: None, malformed }
 }
 
-/// The string in a field, or an empty one if the field is absent, null or of another type.
+/// The string or the digits in a field, or an empty string if the field is absent, null or of another type.
 pub(crate) fn string_or_empty(value: Value) -> String {
     match value {
         Value::String(text) => text,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => String::new(),
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => String::new(),
     }
 }

@@ -15,6 +15,21 @@ pub enum Error {
     ContextOverflow { provider: String, message: String },
     #[error("{provider} declined to answer: {message}")]
     Refused { provider: String, message: String },
+    /// The provider's filter removed the answer before any of it arrived.
+    #[error("{provider} filtered the answer: {message}")]
+    Filtered { provider: String, code: String, message: String },
+    #[error("{provider} sent an empty answer")]
+    EmptyAnswer { provider: String },
+    #[error("{provider} sent only reasoning and no answer")]
+    ReasoningOnly { provider: String },
+    #[error("{provider} reached the output limit before the answer began")]
+    OutputLimit { provider: String },
+    /// The model wrote a tool call that its provider cannot parse.
+    #[error("{provider} could not read the model's tool call: {message}")]
+    MalformedCall { provider: String, code: String, message: String },
+    /// The model, or the URL, does not exist.
+    #[error("{provider} rejected the request: {message}")]
+    ModelNotFound { provider: String, message: String },
     #[error("{provider} rejected the request: {message}")]
     BadRequest { provider: String, message: String },
     #[error("{provider} is temporarily unavailable: {message}")]
@@ -56,11 +71,18 @@ impl Error {
             Self::RateLimited { retry_after, .. } | Self::Transient { retry_after, .. } => {
                 RetryAdvice::After(*retry_after)
             }
-            Self::Truncated { .. } | Self::Stalled { .. } => RetryAdvice::After(None),
+            Self::Truncated { .. }
+            | Self::Stalled { .. }
+            | Self::EmptyAnswer { .. }
+            | Self::ReasoningOnly { .. }
+            | Self::MalformedCall { .. } => RetryAdvice::After(None),
             Self::ContextOverflow { .. } => RetryAdvice::Shorter,
             Self::Auth { .. }
             | Self::Quota { .. }
             | Self::Refused { .. }
+            | Self::Filtered { .. }
+            | Self::OutputLimit { .. }
+            | Self::ModelNotFound { .. }
             | Self::BadRequest { .. }
             | Self::Protocol { .. }
             | Self::Setup { .. }
@@ -77,6 +99,11 @@ impl Error {
             Self::RateLimited { .. } => "RATE_LIMITED",
             Self::ContextOverflow { .. } => "CONTEXT_OVERFLOW",
             Self::Refused { .. } => "REFUSED",
+            Self::EmptyAnswer { .. } => "EMPTY_ANSWER",
+            Self::ReasoningOnly { .. } => "REASONING_ONLY",
+            // ADK's finish reason.
+            Self::OutputLimit { .. } => "MAX_TOKENS",
+            Self::ModelNotFound { .. } => "MODEL_NOT_FOUND",
             Self::BadRequest { .. } => "BAD_REQUEST",
             Self::Transient { .. } => "TRANSIENT",
             Self::Truncated { .. } => "TRUNCATED",
@@ -84,7 +111,9 @@ impl Error {
             Self::Stalled { .. } => "STALLED",
             Self::Setup { .. } => "SETUP",
             Self::Script { .. } => "SCRIPT",
-            Self::Failed { code, .. } => code,
+            Self::Filtered { code, .. } | Self::MalformedCall { code, .. } | Self::Failed { code, .. } => {
+                code
+            }
         }
     }
 
@@ -96,13 +125,20 @@ impl Error {
             | Self::RateLimited { message, .. }
             | Self::ContextOverflow { message, .. }
             | Self::Refused { message, .. }
+            | Self::Filtered { message, .. }
+            | Self::MalformedCall { message, .. }
+            | Self::ModelNotFound { message, .. }
             | Self::BadRequest { message, .. }
             | Self::Transient { message, .. }
             | Self::Protocol { message, .. }
             | Self::Setup { message, .. }
             | Self::Failed { message, .. }
             | Self::Script { message, .. } => *message = change(message),
-            Self::Truncated { .. } | Self::Stalled { .. } => (),
+            Self::Truncated { .. }
+            | Self::Stalled { .. }
+            | Self::EmptyAnswer { .. }
+            | Self::ReasoningOnly { .. }
+            | Self::OutputLimit { .. } => (),
         }
         self
     }

@@ -22,6 +22,7 @@ mod encoding;
 pub mod error;
 pub mod gemini;
 pub mod http;
+mod lenient;
 pub mod message;
 pub mod ollama;
 pub mod openai;

@@ -59,7 +59,9 @@ pub enum FinishReason {
     Stop,
     /// The output token limit was reached.
     Length,
-    /// The provider declined to answer, with its own code and message.
+    /// The provider's filter stopped the answer, with its own code and message.
+    Filtered { code: String, message: String },
+    /// The model declined to answer, or the provider rejected the prompt, with its own code and message.
     Refused { code: String, message: String },
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct ToolNames {
     /// Only names that had to change.
     to_wire: HashMap<String, String>,
     to_original: HashMap<String, String>,
+    /// The wire names of the declared tools.
+    declared: HashSet<String>,
 }
 
 impl ToolNames {
@@ -52,7 +54,12 @@ impl ToolNames {
                 names.insert(name, minter.make_unique(&sanitize_name(name)));
             }
         }
+        names.declared = declared().map(|name| names.wire_name(name)).collect();
         names
+    }
+
+    pub(crate) fn is_declared(&self, wire: &str) -> bool {
+        self.declared.contains(wire)
     }
 
     fn insert(&mut self, original: &str, wire: String) {

@@ -32,6 +32,12 @@
 //! | `flaky` | 429, then 503, then `ok`; counted per path |
 //! | `ctxonce` | context too long, then `ok`; counted per path |
 //! | `echokey`, `echokey200` | status 401 with the API key in the message; the same as an error event in the stream |
+//! | `nothing`, `thinkonly`, `length0` | a complete answer without content; with reasoning only; the token limit before any content |
+//! | `oddtypes` | `ok` with token counts as floats, texts or negative numbers, and indexes as texts |
+//! | `badbyte`, `surrogates` | `text` with a byte that is not UTF-8; with a surrogate pair split over two deltas |
+//! | `choices` | `text` with a second choice or candidate |
+//! | `eof1` | the body ends inside the first line |
+//! | `errthought`, `bareerror` | an error event after reasoning; an error object without an object around it |
 //! | `redirect` | status 302 to another host name of this server, so that the log records a followed redirect |
 
 mod anthropic;
@@ -40,6 +46,7 @@ mod gemini;
 mod http;
 mod log;
 mod models;
+mod odd;
 mod ollama;
 mod openai;
 mod play;
@@ -102,6 +109,16 @@ pub const SCENARIOS: &[&str] = &[
     "echokey",
     "echokey200",
     "redirect",
+    "nothing",
+    "thinkonly",
+    "length0",
+    "oddtypes",
+    "badbyte",
+    "surrogates",
+    "choices",
+    "eof1",
+    "errthought",
+    "bareerror",
 ];
 
 /// Scenarios that an API cannot express: Ollama sends index 0 for every call, has no `data:` prefix and no refusals.
@@ -110,6 +127,11 @@ const SERVED_AS_OK: &[(ProviderApi, &str)] = &[
     (ProviderApi::Ollama, "nospace"),
     (ProviderApi::Ollama, "refuse"),
     (ProviderApi::Ollama, "refuse0"),
+    (ProviderApi::Ollama, "bareerror"),
+    (ProviderApi::Gemini, "bareerror"),
+    (ProviderApi::Anthropic, "choices"),
+    (ProviderApi::Responses, "choices"),
+    (ProviderApi::Ollama, "choices"),
 ];
 
 /// Whether the response to the scenario differs from `ok` in this API.

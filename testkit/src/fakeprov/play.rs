@@ -70,6 +70,10 @@ fn chunks(request: &PlayRequest<'_>, event: &ScriptedEvent, is_last: bool) -> Ve
         "comment" => vec![b": keep-alive\n\n".to_vec(), bytes],
         "bytes1" => bytes.chunks(1).map(<[u8]>::to_vec).collect(),
         "big" => bytes.chunks(16 << 10).map(<[u8]>::to_vec).collect(),
+        "eof1" => vec![bytes[..bytes.len() / 2].to_vec()],
+        "badbyte" => {
+            vec![bytes.iter().map(|byte| if *byte == 1 { 0xff } else { *byte }).collect()]
+        }
         "noblank" if is_last => vec![bytes.trim_ascii_end().to_vec()],
         _ => vec![bytes],
     }

@@ -1,6 +1,6 @@
 //! The content that the scripts of all APIs share, and the script of each API for a scenario.
 
-use super::{ProviderApi, anthropic, gemini, ollama, openai, responses};
+use super::{ProviderApi, anthropic, gemini, odd, ollama, openai, responses};
 use serde_json::Value;
 
 /// The arguments of the first call, split inside a word and before a value.
@@ -42,6 +42,9 @@ impl ScriptedEvent {
 pub(super) fn script(api: ProviderApi, scenario: &str, key: &str) -> Vec<ScriptedEvent> {
     if scenario == "empty" {
         return Vec::new();
+    }
+    if let Some(events) = odd::script(api, scenario) {
+        return events;
     }
     let mut events = match api {
         ProviderApi::OpenAi => openai::script(scenario, key),

@@ -15,7 +15,7 @@ use tokio::{net::TcpListener, select, sync::oneshot, task::JoinSet};
 /// Scenarios whose tool calls a client may execute. After the tool results they answer with text.
 const WITH_CALLS: &[&str] = &[
     "ok", "bytes1", "crlf", "nospace", "comment", "noblank", "big", "sameidx", "gapidx", "noid", "sameid",
-    "nodone", "badargs",
+    "nodone", "badargs", "oddtypes",
 ];
 
 /// The resource that a path names.

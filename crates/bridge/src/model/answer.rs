@@ -10,10 +10,15 @@ use adk::{
 use bytes::Bytes;
 use provider::{Done, Error, FinishReason, StreamEvent, TokenUsage, ToolCall};
 
+/// ADK's finish reason of an answer that the output limit cut off.
+pub(super) const MAX_TOKENS: &str = "MAX_TOKENS";
+
 /// A response in progress.
 pub(super) struct ResponseBuilder {
     /// Whether partial responses are requested.
     stream: bool,
+    /// The provider's name, for errors.
+    provider: String,
     origin: Origin,
     parts: Vec<Part>,
     usage: Option<TokenUsage>,
@@ -44,9 +49,10 @@ impl Progress {
 }
 
 impl ResponseBuilder {
-    pub(super) fn new(origin: provider::ModelId, stream: bool) -> Self {
+    pub(super) fn new(provider: &str, origin: provider::ModelId, stream: bool) -> Self {
         let origin = Origin { provider: origin.provider, model: origin.model };
-        Self { stream, origin, parts: Vec::new(), usage: None, body: None }
+        let provider = provider.to_owned();
+        Self { stream, provider, origin, parts: Vec::new(), usage: None, body: None }
     }
 
     pub(super) fn push(&mut self, event: StreamEvent) -> Progress {
@@ -66,7 +72,10 @@ impl ResponseBuilder {
                 Progress::Nothing
             }
             StreamEvent::Warning(text) => Progress::Warning(text),
-            StreamEvent::Done(done) => Progress::Whole(Box::new(self.finish(done))),
+            StreamEvent::Done(done) => match self.missing_answer(&done.finish) {
+                Some(error) => Progress::Failed(error, None),
+                None => Progress::Whole(Box::new(self.finish(done))),
+            },
             StreamEvent::Error(error) => Progress::Failed(error, None),
         }
     }
@@ -92,13 +101,38 @@ impl ResponseBuilder {
         Progress::Partial(Box::new(LlmResponse { content, partial: true, ..LlmResponse::default() }))
     }
 
+    /// Why a complete stream has no answer: it has neither text nor calls. A refusal is an answer.
+    fn missing_answer(&self, finish: &FinishReason) -> Option<Error> {
+        let is_answer = |part: &Part| match &part.data {
+            Data::Text(text) => part.thought != Some(true) && !text.trim().is_empty(),
+            _ => true,
+        };
+        if self.parts.iter().any(is_answer) {
+            return None;
+        }
+        let provider = self.provider.clone();
+        match finish {
+            FinishReason::Stop if self.parts.iter().any(|part| part.thought == Some(true)) => {
+                Some(Error::ReasoningOnly { provider })
+            }
+            FinishReason::Stop => Some(Error::EmptyAnswer { provider }),
+            FinishReason::Length => Some(Error::OutputLimit { provider }),
+            FinishReason::Filtered { code, message } => {
+                Some(Error::Filtered { provider, code: code.clone(), message: message.clone() })
+            }
+            FinishReason::Refused { .. } => None,
+        }
+    }
+
     fn finish(&mut self, done: Done) -> LlmResponse {
         let parts: Vec<Part> = self.parts.drain(..).filter(|part| !part.is_empty()).collect();
         let content = Content { parts, role: Some("model".to_owned()), origin: Some(self.origin.clone()) };
         let (finish_reason, refusal) = match done.finish {
             FinishReason::Stop => (Some("STOP"), None),
-            FinishReason::Length => (Some("MAX_TOKENS"), None),
-            FinishReason::Refused { code, message } => (None, Some((code, message))),
+            FinishReason::Length => (Some(MAX_TOKENS), None),
+            FinishReason::Filtered { code, message } | FinishReason::Refused { code, message } => {
+                (None, Some((code, message)))
+            }
         };
         let (error_code, error_message) = refusal.unzip();
         let content = Some(content).filter(|content| error_code.is_none() || !content.parts.is_empty());

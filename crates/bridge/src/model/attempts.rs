@@ -2,7 +2,7 @@
 //! model.
 
 use super::{
-    answer::{Progress, ResponseBuilder},
+    answer::{MAX_TOKENS, Progress, ResponseBuilder},
     notice::{Notice, NoticeKind},
     retries::{RetryDecision, RetryPolicy},
     target::ModelTarget,
@@ -39,7 +39,7 @@ pub(super) struct Attempts {
     tried: u32,
     /// Token budget of the shortened conversation, once it was too long.
     room: Option<u32>,
-    /// Whether a partial response was streamed.
+    /// Whether text of the answer was streamed. Reasoning does not count: another attempt replaces it.
     shown: bool,
     /// The failures of earlier targets.
     failures: Vec<String>,
@@ -50,7 +50,12 @@ pub(super) struct Attempts {
 enum Stage {
     Ask,
     Listen(ModelStream, ResponseBuilder),
-    Wait { left: Duration, because: String },
+    Wait {
+        left: Duration,
+        because: String,
+    },
+    /// The final response, after the notices about it.
+    Last(Box<LlmResponse>),
     Over,
 }
 
@@ -114,6 +119,11 @@ impl Attempts {
                         return Some(response);
                     }
                 }
+                Stage::Last(response) => {
+                    let response = std::mem::take(&mut **response);
+                    self.stage = Stage::Over;
+                    return Some(Ok(response));
+                }
                 Stage::Over => return None,
             }
         }
@@ -123,7 +133,8 @@ impl Attempts {
         self.warn_of_ineffective_settings();
         let target = &self.targets[self.at];
         let events = target.ask(target.request(&self.request, self.room));
-        self.stage = Stage::Listen(events, ResponseBuilder::new(target.origin(), self.stream));
+        let answer = ResponseBuilder::new(target.provider(), target.origin(), self.stream);
+        self.stage = Stage::Listen(events, answer);
     }
 
     fn apply(&mut self, progress: Progress) -> Option<Result<LlmResponse, LlmError>> {
@@ -134,12 +145,16 @@ impl Attempts {
                 None
             }
             Progress::Partial(chunk) => {
-                self.shown = true;
+                self.shown |= chunk.content.as_ref().is_some_and(|content| !content.text().trim().is_empty());
                 Some(Ok(*chunk))
             }
             Progress::Whole(response) => {
-                self.stage = Stage::Over;
-                Some(Ok(self.with_fallback_notice(*response)))
+                let response = self.with_cut_notice(self.with_fallback_notice(*response));
+                if response.finish_reason.as_deref() == Some(MAX_TOKENS) {
+                    self.notify(self.cut_notice());
+                }
+                self.stage = Stage::Last(Box::new(response));
+                None
             }
             Progress::Failed(error, sent) => self.recover(error, sent).map(Err),
         }
@@ -239,6 +254,19 @@ impl Attempts {
         let notice = Notice::new(NoticeKind::Fallback, message, target.name());
         let model_version = response.model_version.or_else(|| Some(target.model().to_owned()));
         LlmResponse { model_version, custom_metadata: notice.metadata(), ..response }
+    }
+
+    fn cut_notice(&self) -> Notice {
+        let model = self.targets[self.at].name();
+        Notice::new(NoticeKind::Cut, format!("the output limit of {model} cut the answer off"), model)
+    }
+
+    /// Marks an answer that the output limit cut off, unless it has another notice.
+    fn with_cut_notice(&self, response: LlmResponse) -> LlmResponse {
+        if response.finish_reason.as_deref() != Some(MAX_TOKENS) || response.custom_metadata.is_some() {
+            return response;
+        }
+        LlmResponse { custom_metadata: self.cut_notice().metadata(), ..response }
     }
 
     /// Warns of settings that have no effect.

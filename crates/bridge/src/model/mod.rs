@@ -9,7 +9,7 @@
 //! | `notice` | notices to the client about retries and fallbacks |
 //!
 //! **Invariant.** The streamed and the stored response are one answer of one model: a failed attempt leaves no part
-//! behind, and after the first streamed part there is no other attempt.
+//! behind, and after the first streamed text there is no other attempt. An answer is never silently empty.
 
 mod answer;
 mod attempts;

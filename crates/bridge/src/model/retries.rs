@@ -68,7 +68,16 @@ impl RetryPolicy {
 
 /// Whether another provider may succeed. A refusal by the model is its answer.
 fn another_may_help(error: &Error) -> bool {
-    matches!(error, Error::Auth { .. } | Error::Quota { .. } | Error::Protocol { .. } | Error::Setup { .. })
+    matches!(
+        error,
+        Error::Auth { .. }
+            | Error::Quota { .. }
+            | Error::Protocol { .. }
+            | Error::Setup { .. }
+            | Error::ModelNotFound { .. }
+            | Error::OutputLimit { .. }
+            | Error::Filtered { .. }
+    )
 }
 
 fn random() -> f64 {
@@ -125,6 +134,9 @@ mod tests {
             Error::Quota { provider: provider(), message: message() },
             Error::Protocol { provider: provider(), message: message() },
             Error::Setup { provider: provider(), message: message() },
+            Error::ModelNotFound { provider: provider(), message: message() },
+            Error::OutputLimit { provider: provider() },
+            Error::Filtered { provider: provider(), code: "SAFETY".to_owned(), message: message() },
         ];
         let does_not = [
             Error::Refused { provider: provider(), message: message() },

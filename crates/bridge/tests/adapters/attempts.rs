@@ -15,7 +15,7 @@ use bridge::{
 };
 use futures::StreamExt;
 use insta::assert_snapshot;
-use provider::{Error, MessagePart, ModelMessage, Role, StreamEvent};
+use provider::{Done, Error, FinishReason, MessagePart, ModelMessage, Role, StreamEvent};
 use serde_json::json;
 use std::{
     sync::{Arc, Mutex},
@@ -138,15 +138,71 @@ async fn requested_wait_above_the_limit_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_retry_after_the_first_streamed_part() {
-    let thought = StreamEvent::Thought { text: "hm".to_owned(), signature: None };
-    for chunk in [text("Hel"), thought] {
-        let (first, second) =
-            (Fake::called("one", vec![vec![chunk, transient()]]), Fake::called("two", vec![]));
-        let rendered = picture(&two(&first, &second), true).await;
-        assert!(rendered.ends_with("! TRANSIENT one is temporarily unavailable: overloaded"), "{rendered}");
-        assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
+async fn no_retry_after_the_first_streamed_text() {
+    let (first, second) =
+        (Fake::called("one", vec![vec![text("Hel"), transient()]]), Fake::called("two", vec![]));
+    let rendered = picture(&two(&first, &second), true).await;
+    assert!(rendered.ends_with("! TRANSIENT one is temporarily unavailable: overloaded"), "{rendered}");
+    assert_eq!((first.requests().len(), second.requests().len()), (1, 0));
+}
+
+fn thought() -> StreamEvent {
+    StreamEvent::Thought { text: "hm".to_owned(), signature: None }
+}
+
+fn ends(finish: FinishReason) -> StreamEvent {
+    StreamEvent::Done(Done { finish, model_version: None })
+}
+
+#[tokio::test(start_paused = true)]
+async fn streamed_reasoning_does_not_prevent_a_retry() {
+    let fake = Fake::called("one", vec![vec![thought(), transient()], hello()]);
+    assert!(picture(&one(&fake), true).await.ends_with("= Hello there"));
+    assert_eq!(fake.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_without_text_and_calls_is_retried_and_then_an_error() {
+    for stream in [false, true] {
+        let answers = |answer: fn() -> Vec<StreamEvent>| (0..9).map(|_| answer()).collect();
+        let empty = Fake::called("one", answers(|| vec![text(" "), done()]));
+        let rendered = picture(&one(&empty), stream).await;
+        assert!(
+            rendered.ends_with("! EMPTY_ANSWER one sent an empty answer; gave up after 4 attempts"),
+            "{rendered}"
+        );
+        assert_eq!(empty.requests().len(), 4);
+        let reasoning = Fake::called("one", answers(|| vec![thought(), done()]));
+        let rendered = picture(&one(&reasoning), stream).await;
+        assert!(
+            rendered.ends_with(
+                "! REASONING_ONLY one sent only reasoning and no answer; gave up after 4 attempts"
+            ),
+            "{rendered}"
+        );
     }
+}
+
+#[tokio::test]
+async fn fallback_answers_if_the_output_limit_or_a_filter_left_nothing() {
+    let filtered = FinishReason::Filtered { code: "SAFETY".to_owned(), message: "unsafe".to_owned() };
+    for finish in [FinishReason::Length, filtered] {
+        let first = Fake::called("one", vec![vec![thought(), ends(finish)]]);
+        let second = Fake::called("two", vec![hello()]);
+        let rendered = picture(&two(&first, &second), true).await;
+        assert!(rendered.contains("\n= Hello there large"), "{rendered}");
+        assert_eq!((first.requests().len(), second.requests().len()), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn answer_that_the_output_limit_cut_off_has_a_notice() {
+    let fake = Fake::called("one", vec![vec![text("Hel"), ends(FinishReason::Length)]]);
+    assert_snapshot!(picture(&one(&fake), true).await, @r#"
+    … Hel
+    …  {"kind":"cut","message":"the output limit of one/small cut the answer off","model":"one/small"}
+    = Hel {"kind":"cut","message":"the output limit of one/small cut the answer off","model":"one/small"}
+    "#);
 }
 
 #[tokio::test(start_paused = true)]

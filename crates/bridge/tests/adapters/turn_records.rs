@@ -12,10 +12,10 @@ use adk::{
     runner::{Input, RunRequest},
     session::{ArtifactService, Session, SessionService},
 };
-use bridge::{ArtifactAdapter, Budget, SessionServiceAdapter};
+use bridge::{ArtifactAdapter, Budget, ModelAdapter, SessionServiceAdapter, model::Retries};
 use serde_json::{Map, json};
 use session::{Commit, ListQuery, RunStatus, TurnChange};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 use tokio_util::sync::CancellationToken;
 
 /// The effect of a commit on its run, as one word.
@@ -337,9 +337,12 @@ async fn first_user_message_becomes_the_title() {
 async fn empty_model_response_leaves_the_next_request_legal() {
     for backend in backends() {
         let model = Fake::new(vec![vec![done()], vec![text(""), done()], vec![text("  "), done()]]);
-        let agent = start(&backend.store, root(&model)).await;
+        let retries = Retries { attempts: 0, ..Retries::default() };
+        let adapter = ModelAdapter::new(model.clone(), "small", Budget::default()).with_retries(retries);
+        let agent = start(&backend.store, LlmAgent { model: Arc::new(adapter), ..root(&model) }).await;
         for text in ["one", "two", "three"] {
-            assert_eq!(agent.run_and_collect(say(text)).await.unwrap().trim(), "", "{}", backend.name);
+            let error = agent.run_and_collect(say(text)).await.unwrap_err();
+            assert!(error.to_string().ends_with("sent an empty answer"), "{}: {error}", backend.name);
         }
         assert_eq!(agent.run_and_collect(say("four")).await.unwrap(), "re: four");
         let sent = last_request(&model);

@@ -100,6 +100,11 @@ pub(crate) struct AgentsDir {
 }
 
 impl AgentsDir {
+    /// The directory, also if its folder is not trusted.
+    pub(crate) fn location(&self) -> Option<&Path> {
+        self.path.as_deref().or(self.ignored.as_ref().map(|(path, _)| path.as_path()))
+    }
+
     /// The apps, sorted. An app whose file cannot be read is one of them, so that it is reported.
     pub(crate) fn apps(&self) -> Vec<String> {
         self.path.as_deref().map(apps).unwrap_or_default()

@@ -130,7 +130,7 @@ fn sandbox_config(settings: &Settings) -> SandboxConfig {
             readable: config.readable.iter().map(|path| real(path)).collect(),
             path: config.environment.path.clone(),
             data_dir: real(&settings.home),
-            agents_dir: Some(real(&settings.agents_dir)),
+            agents_dir: settings.agents_dir.location().map(real),
             deny: deny_list(settings),
             home: real(&home),
             network: config.network,

@@ -49,13 +49,13 @@ drop        | error TRANSIENT                      | =               | =        
 errmid      | error TRANSIENT                      | =               | =                 | =                             | =
 badjson     | error PROTOCOL                       | =               | =                 | =                             | =
 badargs     | malformed call answer                | =               | =                 | error MALFORMED_FUNCTION_CALL | malformed call answer
-length      | answer MAX_TOKENS                    | =               | =                 | =                             | =
+length      | cut answer MAX_TOKENS                | =               | =                 | =                             | =
 refuse      | error content_filter                 | =               | error REFUSAL     | error SAFETY                  | calls answer
 refuse0     | error refusal                        | =               | error REFUSAL     | error PROHIBITED_CONTENT      | calls answer
 empty       | retry retry error TRUNCATED          | =               | =                 | =                             | =
 html        | error PROTOCOL                       | =               | =                 | =                             | =
 json200     | retry retry error TRANSIENT          | =               | =                 | =                             | =
-hang        | error STALLED                        | =               | =                 | =                             | =
+hang        | error STALLED                        | retry retry error STALLED | =         | error STALLED                 | =
 hanghead    | retry retry error STALLED            | =               | =                 | =                             | =
 r429        | error RATE_LIMITED                   | =               | =                 | =                             | =
 r429ms      | error RATE_LIMITED                   | =               | =                 | =                             | =
@@ -72,6 +72,16 @@ ctxonce     | shorter calls answer                 | =               | =        
 echokey     | error AUTH                           | =               | =                 | =                             | =
 echokey200  | error AUTH                           | =               | =                 | =                             | error TRANSIENT
 redirect    | error SETUP                          | =               | =                 | =                             | =
+nothing     | retry retry error EMPTY_ANSWER       | =               | =                 | =                             | =
+thinkonly   | retry retry error REASONING_ONLY     | =               | =                 | =                             | =
+length0     | error MAX_TOKENS                     | =               | =                 | =                             | =
+oddtypes    | calls answer                         | =               | =                 | =                             | =
+badbyte     | answer with a bad byte               | =               | =                 | =                             | =
+surrogates  | answer                               | =               | =                 | =                             | =
+choices     | answer                               | calls answer    | =                 | answer                        | calls answer
+eof1        | retry retry error TRUNCATED          | =               | =                 | =                             | =
+errthought  | retry retry error TRANSIENT          | =               | =                 | =                             | =
+bareerror   | retry retry error TRANSIENT          | =               | =                 | calls answer                  | =
 ";
 
 fn cells(line: &str) -> Vec<&str> {
@@ -134,6 +144,7 @@ fn summary(output: &CliOutput) -> String {
             NoticeKind::Retry => "retry".to_owned(),
             NoticeKind::Shorter => "shorter".to_owned(),
             NoticeKind::Fallback => "fallback".to_owned(),
+            NoticeKind::Cut => "cut".to_owned(),
             NoticeKind::Warning => format!("[{}]", notice.message),
         });
     }
@@ -176,6 +187,7 @@ fn answer(event: &Event) -> String {
     let whole = match text_of(event).as_str() {
         "" => "nothing".to_owned(),
         "Grüß dich 🌍" => "answer".to_owned(),
+        "Grüß\u{fffd}dich 🌍" => "answer with a bad byte".to_owned(),
         "Zürich 21°, Tōkyō 28°." => "report".to_owned(),
         other if other == ticks.concat() => "ticks".to_owned(),
         other => format!("{other:?}"),

@@ -5,7 +5,7 @@
 
 use super::{
     redacted_thinking,
-    wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicUsage},
+    wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicMessage, AnthropicUsage},
 };
 use crate::{
     Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
@@ -85,9 +85,9 @@ impl AnthropicDecoder {
         }
     }
 
-    fn start_block(&mut self, index: u64, block: AnthropicBlock<'_>, out: &mut Vec<StreamEvent>) {
+    fn start_block(&mut self, index: u64, block: AnthropicBlock, out: &mut Vec<StreamEvent>) {
         self.end_thought(out);
-        match block.kind.as_ref() {
+        match block.kind.as_deref().unwrap_or_default() {
             "thinking" => self.emit_thought(block.thinking, block.signature.as_deref(), out),
             "redacted_thinking" => {
                 self.signature =
@@ -106,8 +106,8 @@ impl AnthropicDecoder {
         }
     }
 
-    fn apply_delta(&mut self, index: u64, delta: AnthropicDelta<'_>, out: &mut Vec<StreamEvent>) {
-        match delta.kind.as_ref() {
+    fn apply_delta(&mut self, index: u64, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
+        match delta.kind.as_deref().unwrap_or_default() {
             "thinking_delta" | "signature_delta" => {
                 self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
             }
@@ -134,7 +134,7 @@ impl AnthropicDecoder {
         if finish == FinishReason::Length {
             self.drop_truncated_call();
         }
-        let emit_calls = !matches!(finish, FinishReason::Refused { .. });
+        let emit_calls = !matches!(finish, FinishReason::Filtered { .. } | FinishReason::Refused { .. });
         out.extend(self.deferred.drain(..).filter_map(|deferred| match deferred {
             DeferredPart::Event(event) => Some(event),
             DeferredPart::Call(call) => emit_calls.then(|| StreamEvent::ToolCall(call.into_tool_call())),
@@ -153,6 +153,17 @@ impl AnthropicDecoder {
         }
     }
 
+    fn read_message(&mut self, data: &str, out: &mut Vec<StreamEvent>) {
+        let message: AnthropicMessage = serde_json::from_str(data).unwrap_or_default();
+        self.model = message.model;
+        for (index, block) in (0..).zip(message.content.into_iter().flatten()) {
+            self.start_block(index, block, out);
+        }
+        self.end_thought(out);
+        self.finish =
+            finish_reason(AnthropicDelta { stop_reason: message.stop_reason, ..AnthropicDelta::default() });
+    }
+
     fn error_in_frame(&self, data: &str) -> Error {
         let value = serde_json::from_str(data).unwrap_or_default();
         classify::error_in_json(&self.provider, None, &value)
@@ -165,26 +176,32 @@ impl crate::StreamDecoder for AnthropicDecoder {
         if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let Ok(event) = serde_json::from_str::<AnthropicEvent<'_>>(frame.data) else {
+        let Ok(event) = serde_json::from_str::<AnthropicEvent>(frame.data) else {
             return Err(self.error_in_frame(frame.data));
         };
+        if let Some(error) = decoding::named_error(&self.provider, frame) {
+            return Err(error);
+        }
         if event.error.is_some() {
             return Err(self.error_in_frame(frame.data));
         }
         self.usage.raise(event.usage.unwrap_or_default());
-        let kind = if event.kind.is_empty() { frame.event } else { event.kind.as_ref() };
+        let index = event.index.unwrap_or_default();
+        let kind = event.kind.as_deref().filter(|kind| !kind.is_empty()).unwrap_or(frame.event);
         match (kind, event.message, event.content_block, event.delta) {
             ("message_start", Some(start), ..) => {
                 self.model = start.model;
                 self.usage.raise(start.usage.unwrap_or_default());
             }
-            ("content_block_start", _, Some(block), _) => self.start_block(event.index, block, out),
-            ("content_block_delta", .., Some(delta)) => self.apply_delta(event.index, delta, out),
+            ("content_block_start", _, Some(block), _) => self.start_block(index, block, out),
+            ("content_block_delta", .., Some(delta)) => self.apply_delta(index, delta, out),
             ("content_block_stop", ..) => self.end_thought(out),
             ("message_delta", .., Some(delta)) => {
                 self.finish = finish_reason(delta).or(self.finish.take());
             }
             ("message_stop", ..) => self.finish_message(out),
+            // A server that does not stream sends the whole message.
+            ("message", ..) => self.read_message(frame.data, out),
             ("error", ..) => return Err(self.error_in_frame(frame.data)),
             _ => {}
         }
@@ -201,7 +218,7 @@ impl crate::StreamDecoder for AnthropicDecoder {
 }
 
 /// `pause_turn` concerns server-side tools, which are never declared. It counts as a normal stop, like unknown reasons.
-fn finish_reason(delta: AnthropicDelta<'_>) -> Option<FinishReason> {
+fn finish_reason(delta: AnthropicDelta) -> Option<FinishReason> {
     Some(match delta.stop_reason?.as_str() {
         "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
         "refusal" => {

@@ -1,71 +1,106 @@
 //! The events of a stream, reduced to the fields in use. Unknown fields and events are ignored.
 
+use crate::lenient;
 use serde::Deserialize;
 use serde_json::Value;
-use std::borrow::Cow;
 
-#[derive(Debug, Deserialize)]
-pub(super) struct AnthropicEvent<'a> {
-    #[serde(rename = "type", borrow, default)]
-    pub(super) kind: Cow<'a, str>,
-    #[serde(default)]
-    pub(super) index: u64,
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AnthropicEvent {
+    #[serde(rename = "type", deserialize_with = "lenient::text")]
+    pub(super) kind: Option<String>,
+    #[serde(deserialize_with = "lenient::count")]
+    pub(super) index: Option<u64>,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) message: Option<AnthropicMessageStart>,
-    #[serde(borrow)]
-    pub(super) content_block: Option<AnthropicBlock<'a>>,
-    #[serde(borrow)]
-    pub(super) delta: Option<AnthropicDelta<'a>>,
+    #[serde(deserialize_with = "lenient::object")]
+    pub(super) content_block: Option<AnthropicBlock>,
+    #[serde(deserialize_with = "lenient::object")]
+    pub(super) delta: Option<AnthropicDelta>,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) usage: Option<AnthropicUsage>,
     pub(super) error: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct AnthropicMessageStart {
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) model: Option<String>,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) usage: Option<AnthropicUsage>,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct AnthropicBlock<'a> {
-    #[serde(rename = "type", borrow, default)]
-    pub(super) kind: Cow<'a, str>,
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AnthropicBlock {
+    #[serde(rename = "type", deserialize_with = "lenient::text")]
+    pub(super) kind: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) text: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) thinking: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) signature: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) data: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) id: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) name: Option<String>,
     pub(super) input: Option<Value>,
 }
 
-/// The delta of a block, or the end of a message.
-#[derive(Debug, Deserialize)]
-pub(super) struct AnthropicDelta<'a> {
-    #[serde(rename = "type", borrow, default)]
-    pub(super) kind: Cow<'a, str>,
-    pub(super) text: Option<String>,
-    pub(super) thinking: Option<String>,
-    pub(super) signature: Option<String>,
-    pub(super) partial_json: Option<String>,
+/// A message that is not streamed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AnthropicMessage {
+    #[serde(deserialize_with = "lenient::text")]
+    pub(super) model: Option<String>,
+    #[serde(deserialize_with = "lenient::list")]
+    pub(super) content: Option<Vec<AnthropicBlock>>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) stop_reason: Option<String>,
+}
+
+/// The delta of a block, or the end of a message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AnthropicDelta {
+    #[serde(rename = "type", deserialize_with = "lenient::text")]
+    pub(super) kind: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
+    pub(super) text: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
+    pub(super) thinking: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
+    pub(super) signature: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
+    pub(super) partial_json: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
+    pub(super) stop_reason: Option<String>,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) stop_details: Option<AnthropicStopDetails>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct AnthropicStopDetails {
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) explanation: Option<String>,
 }
 
 /// Token counts, which grow during a message. Later events may repeat some of them.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct AnthropicUsage {
-    #[serde(rename = "input_tokens")]
+    #[serde(rename = "input_tokens", deserialize_with = "lenient::count")]
     pub(super) new: Option<u64>,
-    #[serde(rename = "cache_creation_input_tokens")]
+    #[serde(rename = "cache_creation_input_tokens", deserialize_with = "lenient::count")]
     pub(super) written: Option<u64>,
-    #[serde(rename = "cache_read_input_tokens")]
+    #[serde(rename = "cache_read_input_tokens", deserialize_with = "lenient::count")]
     pub(super) cached: Option<u64>,
-    #[serde(rename = "output_tokens")]
+    #[serde(rename = "output_tokens", deserialize_with = "lenient::count")]
     pub(super) output: Option<u64>,
 }
 

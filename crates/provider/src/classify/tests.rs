@@ -52,7 +52,7 @@ fn openai_compatible_errors_are_classified() {
     ]), @r#"
     AUTH: x rejected the API key: Incorrect API key provided
     AUTH: x rejected the API key: Country not supported
-    BAD_REQUEST: x rejected the request: no such model or URL: The model `m` does not exist
+    MODEL_NOT_FOUND: x rejected the request: no such model or URL: The model `m` does not exist
     RATE_LIMITED: rate limit at x reached: Rate limit reached
     CONTEXT_OVERFLOW: the conversation is too long for the model: Request too large for m: Limit 30000, Requested 36000. The input or output tokens must be reduced
     QUOTA: the quota at x is exhausted: You exceeded your current quota, please check your plan and billing details.
@@ -87,9 +87,9 @@ fn errors_of_local_servers_are_classified() {
     CONTEXT_OVERFLOW: the conversation is too long for the model: the request exceeds the available context size
     TRANSIENT: x is temporarily unavailable: Loading model
     CONTEXT_OVERFLOW: the conversation is too long for the model: This model's maximum context length is 4096 tokens.
-    BAD_REQUEST: x rejected the request: no such model or URL: The model `m` does not exist.
+    MODEL_NOT_FOUND: x rejected the request: no such model or URL: The model `m` does not exist.
     BAD_REQUEST: x rejected the request: [{"loc":["body","messages"],"msg":"field required"}]
-    BAD_REQUEST: x rejected the request: no such model or URL: model 'm' not found
+    MODEL_NOT_FOUND: x rejected the request: no such model or URL: model 'm' not found
     CONTEXT_OVERFLOW: the conversation is too long for the model: input length exceeds maximum context length
     BAD_REQUEST: x rejected the request: m does not support tools
     QUOTA: the quota at x is exhausted: You exceeded your current quota
@@ -119,7 +119,7 @@ fn anthropic_errors_are_classified() {
     ]), @"
     AUTH: x rejected the API key: invalid x-api-key
     AUTH: x rejected the API key: Your key may not use this
-    BAD_REQUEST: x rejected the request: no such model or URL: model: m
+    MODEL_NOT_FOUND: x rejected the request: no such model or URL: model: m
     CONTEXT_OVERFLOW: the conversation is too long for the model: prompt is too long: 210000 tokens > 200000 maximum
     CONTEXT_OVERFLOW: the conversation is too long for the model: input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000
     CONTEXT_OVERFLOW: the conversation is too long for the model: Request exceeds the maximum size
@@ -160,7 +160,7 @@ fn gemini_errors_are_classified() {
     ]), @"
     AUTH: x rejected the API key: API key not valid.
     AUTH: x rejected the API key: Not allowed
-    BAD_REQUEST: x rejected the request: no such model or URL: models/m is not found
+    MODEL_NOT_FOUND: x rejected the request: no such model or URL: models/m is not found
     CONTEXT_OVERFLOW: the conversation is too long for the model: The input token count (9) exceeds the maximum number of tokens allowed (8).
     RATE_LIMITED 1.5s: rate limit at x reached: Rate limit reached
     RATE_LIMITED 1.5s: rate limit at x reached: You exceeded your current quota, please check your plan and billing details.
@@ -215,7 +215,8 @@ fn bare_status_is_classified() {
     };
     assert_eq!(codes(&[401, 403]), ["AUTH", "AUTH"]);
     assert_eq!(codes(&[402, 413, 429]), ["QUOTA", "CONTEXT_OVERFLOW", "RATE_LIMITED"]);
-    assert_eq!(codes(&[400, 404, 405, 422, 501]), ["BAD_REQUEST"; 5]);
+    assert_eq!(codes(&[400, 405, 422, 501]), ["BAD_REQUEST"; 4]);
+    assert_eq!(codes(&[404]), ["MODEL_NOT_FOUND"]);
     assert_eq!(codes(&[408, 409, 425, 500, 502, 503, 504, 520, 529]), ["TRANSIENT"; 9]);
     let error = classify("x", &ReportedError { status: Some(500), ..ReportedError::default() });
     assert_eq!(error.to_string(), "x is temporarily unavailable: HTTP 500 without an error message");

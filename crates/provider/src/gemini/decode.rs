@@ -60,7 +60,7 @@ impl GeminiDecoder {
         if text.is_empty() && signature.is_none() {
             return;
         }
-        let event = if part.thought == Some(true) {
+        let event = if part.thought {
             StreamEvent::thought_delta(text, signature)
         } else {
             StreamEvent::text_delta(text, signature)
@@ -83,6 +83,9 @@ impl crate::StreamDecoder for GeminiDecoder {
         let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
             return Err(self.error_in_frame(frame.data));
         };
+        if let Some(error) = decoding::named_error(&self.provider, frame) {
+            return Err(error);
+        }
         if chunk.error.is_some() {
             return Err(self.error_in_frame(frame.data));
         }
@@ -101,7 +104,13 @@ impl crate::StreamDecoder for GeminiDecoder {
         let Some(finish) = self.finish.take() else {
             return Err(Error::Truncated { provider: self.provider.clone() });
         };
-        let refused = matches!(finish, FinishReason::Refused { .. });
+        if let FinishReason::Refused { code, message } = &finish
+            && code == MALFORMED_CALL
+        {
+            let (provider, code, message) = (self.provider.clone(), code.clone(), message.clone());
+            return Err(Error::MalformedCall { provider, code, message });
+        }
+        let refused = matches!(finish, FinishReason::Filtered { .. } | FinishReason::Refused { .. });
         out.extend(
             self.deferred.drain(..).filter(|event| !refused || !matches!(event, StreamEvent::ToolCall(_))),
         );
@@ -130,6 +139,9 @@ fn file_placeholder(file: &GeminiFile) -> String {
     })
 }
 
+/// The finish reason for a tool call that Gemini cannot parse. Another attempt usually succeeds.
+const MALFORMED_CALL: &str = "MALFORMED_FUNCTION_CALL";
+
 /// All reasons except two mean that the answer is missing or incomplete.
 fn finish_reason(reason: Option<String>, message: Option<String>) -> Option<FinishReason> {
     let reason = reason?;
@@ -137,13 +149,15 @@ fn finish_reason(reason: Option<String>, message: Option<String>) -> Option<Fini
         "" | "FINISH_REASON_UNSPECIFIED" => None,
         "STOP" => Some(FinishReason::Stop),
         "MAX_TOKENS" => Some(FinishReason::Length),
-        "MALFORMED_FUNCTION_CALL" => {
-            Some(refusal(reason, message, "the model wrote a malformed function call"))
-        }
+        MALFORMED_CALL => Some(refusal(reason, message, "the model wrote a malformed function call")),
         "UNEXPECTED_TOOL_CALL" => {
             Some(refusal(reason, message, "the model called a function that is not declared"))
         }
-        _ => Some(refusal(reason, message, "the provider stopped the answer")),
+        _ => {
+            let message = message.filter(|message| !message.is_empty());
+            let message = message.unwrap_or_else(|| "the provider stopped the answer".to_owned());
+            Some(FinishReason::Filtered { code: reason, message })
+        }
     }
 }
 

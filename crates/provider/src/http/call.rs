@@ -3,9 +3,10 @@
 use super::{
     Framing, FramingError, SecretString, Splitter,
     body::{self, ResponseBody},
+    surrogates::SurrogateJoiner,
     transport_error,
 };
-use crate::{Error, ModelStream, StreamDecoder, StreamEvent};
+use crate::{Error, ModelStream, StreamDecoder, StreamEvent, StreamFrame, decoding};
 use futures::{StreamExt as _, stream};
 use reqwest::{Client, Request};
 use std::{sync::Arc, time::Duration};
@@ -40,16 +41,20 @@ impl StreamingCall {
             return Err(transport_error::html_page(body.provider));
         }
         let start = body.read_first().await?;
-        match start.trim_ascii_start().first() {
-            Some(b'<') => return Err(transport_error::html_page(body.provider)),
-            Some(b'{' | b'[') if self.framing == Framing::Sse => {
-                return Err(transport_error::not_a_stream(body, start).await);
-            }
-            Some(_) | None => (),
+        let first = start.trim_ascii_start().first();
+        if first == Some(&b'<') {
+            return Err(transport_error::html_page(body.provider));
         }
+        let is_json = matches!(first, Some(b'{' | b'['));
         let mut splitter = Splitter::new(self.framing);
-        splitter.feed(&start);
-        Ok(ResponseReader { body, splitter, decoder: self.decoder })
+        let documents = if is_json && self.framing == Framing::Sse {
+            Some(transport_error::json_documents(&mut body, start).await?)
+        } else {
+            splitter.feed(&start);
+            None
+        };
+        let surrogates = SurrogateJoiner::default();
+        Ok(ResponseReader { body, splitter, surrogates, documents, decoder: self.decoder })
     }
 }
 
@@ -83,12 +88,18 @@ impl CallState {
 struct ResponseReader {
     body: ResponseBody,
     splitter: Splitter,
+    surrogates: SurrogateJoiner,
+    /// The JSON documents of a body that is not a stream.
+    documents: Option<Vec<String>>,
     decoder: Box<dyn StreamDecoder>,
 }
 
 impl ResponseReader {
     /// Decodes buffered frames first, and reads more bytes only if they produced no event.
     async fn read_events(&mut self, events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        if let Some(documents) = self.documents.take() {
+            return self.decode_documents(&documents, events);
+        }
         self.decode(events)?;
         if !events.is_empty() {
             return Ok(());
@@ -100,7 +111,11 @@ impl ResponseReader {
             }
             Ok(None) => {
                 self.splitter.end();
-                self.decode(events)?;
+                self.decode(events).map_err(|error| match error {
+                    // The last frame has no end, so it is cut off rather than malformed.
+                    Error::Protocol { provider, .. } => Error::Truncated { provider },
+                    other => other,
+                })?;
                 self.finish(events)
             }
             // After a finish reason the answer is complete, even if the connection fails.
@@ -123,9 +138,30 @@ impl ResponseReader {
         while !is_done(events)
             && let Some(frame) = self.splitter.next_frame().map_err(protocol_error)?
         {
-            self.decoder.read(frame, events)?;
+            let data = self.surrogates.join(frame.data);
+            self.decoder.read(StreamFrame { data: &data, ..frame }, events)?;
         }
         Ok(())
+    }
+
+    /// Decodes a body that is not a stream.
+    fn decode_documents(&mut self, documents: &[String], events: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        for data in documents.iter().filter(|data| !data.is_empty()) {
+            if !is_done(events) {
+                self.decoder.read(StreamFrame { event: "", data }, events)?;
+            }
+        }
+        if !events.is_empty() && !is_done(events) {
+            // The document is complete, so the answer is, too.
+            self.decoder.read(StreamFrame { event: "", data: "[DONE]" }, events)?;
+        }
+        match (self.finish(events), documents.first()) {
+            // A document of another kind.
+            (Err(Error::Truncated { provider }), Some(data)) if events.is_empty() => {
+                Err(decoding::parse_error(&provider, data))
+            }
+            (finished, _) => finished,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`Splitter`], `line_buffer`, `sse` | framing of a byte stream |
+//! | `surrogates` | escapes that a server splits over two frames |
 //! | `client` | proxies, certificates, timeouts |
 //! | `call`, `body` | one streaming call, from the request to its last event |
 //! | `fetch` | requests that return one JSON document |
@@ -24,6 +25,7 @@ mod line_buffer;
 mod secret;
 mod splitter;
 mod sse;
+mod surrogates;
 mod transport_error;
 
 pub(crate) use call::StreamingCall;

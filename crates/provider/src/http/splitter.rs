@@ -20,8 +20,6 @@ const MAX_FRAME: usize = 64 << 20;
 pub enum FramingError {
     #[error("an SSE event or a JSON line exceeds {} MB", .max >> 20)]
     TooLong { max: usize },
-    #[error("the stream is not valid UTF-8")]
-    NotUtf8,
 }
 
 /// Splits a stream into frames.
@@ -44,6 +42,8 @@ pub struct Splitter {
     events: SseParser,
     max: usize,
     too_long: bool,
+    /// The current line, if it is not valid UTF-8.
+    repaired: String,
 }
 
 impl Splitter {
@@ -54,6 +54,7 @@ impl Splitter {
             events: SseParser::default(),
             max: MAX_FRAME,
             too_long: false,
+            repaired: String::new(),
         }
     }
 
@@ -74,25 +75,29 @@ impl Splitter {
             return Err(FramingError::TooLong { max: self.max });
         }
         match self.framing {
-            Framing::Sse => self.events.next(&mut self.lines),
-            Framing::JsonLines => next_line(&mut self.lines),
+            Framing::Sse => Ok(self.events.next(&mut self.lines)),
+            Framing::JsonLines => Ok(next_line(&mut self.lines, &mut self.repaired)),
         }
     }
 }
 
 /// The next line that is not blank.
-fn next_line(lines: &mut LineBuffer) -> Result<Option<StreamFrame<'_>>, FramingError> {
+fn next_line<'a>(lines: &'a mut LineBuffer, repaired: &'a mut String) -> Option<StreamFrame<'a>> {
     while let Some(line) = lines.next_line_lf() {
         lines.release();
         if !lines.get(line.clone()).trim_ascii().is_empty() {
-            return Ok(Some(StreamFrame { event: "", data: as_utf8(lines.get(line).trim_ascii())? }));
+            return Some(StreamFrame { event: "", data: as_utf8(lines.get(line).trim_ascii(), repaired) });
         }
     }
-    Ok(None)
+    None
 }
 
-pub(super) fn as_utf8(bytes: &[u8]) -> Result<&str, FramingError> {
-    str::from_utf8(bytes).map_err(|_| FramingError::NotUtf8)
+/// The text of a frame. Invalid bytes become U+FFFD: one bad byte does not fail an answer.
+pub(super) fn as_utf8<'a>(bytes: &'a [u8], repaired: &'a mut String) -> &'a str {
+    str::from_utf8(bytes).unwrap_or_else(|_| {
+        *repaired = String::from_utf8_lossy(bytes).into_owned();
+        repaired
+    })
 }
 
 #[cfg(test)]

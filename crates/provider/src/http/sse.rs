@@ -1,9 +1,6 @@
 //! The SSE parser for streams of providers (server-sent events): one field per line, one event per blank line.
 
-use super::{
-    line_buffer::LineBuffer,
-    splitter::{FramingError, as_utf8},
-};
+use super::{line_buffer::LineBuffer, splitter::as_utf8};
 use crate::StreamFrame;
 use std::ops::Range;
 
@@ -14,6 +11,8 @@ pub(super) struct SseParser {
     data: Option<SseData>,
     /// The concatenation of several `data` lines.
     joined: Vec<u8>,
+    /// The data of the current event, if it is not valid UTF-8.
+    repaired: String,
 }
 
 #[derive(Debug)]
@@ -35,15 +34,12 @@ impl SseData {
 impl SseParser {
     /// The next event with data. An event that lacks its blank line at the end of the body counts too, because some
     /// servers omit it.
-    pub(super) fn next<'a>(
-        &'a mut self,
-        lines: &'a mut LineBuffer,
-    ) -> Result<Option<StreamFrame<'a>>, FramingError> {
+    pub(super) fn next<'a>(&'a mut self, lines: &'a mut LineBuffer) -> Option<StreamFrame<'a>> {
         while let Some(line) = lines.next_line_any() {
             if !line.is_empty() {
                 self.record_field(lines, line);
             } else if let Some(data) = self.data.take().filter(SseData::is_not_empty) {
-                return self.take_frame(data, lines).map(Some);
+                return Some(self.take_frame(data, lines));
             } else {
                 self.name = None;
             }
@@ -51,10 +47,8 @@ impl SseParser {
                 lines.release();
             }
         }
-        match self.data.take_if(|data| lines.ended() && data.is_not_empty()) {
-            Some(data) => self.take_frame(data, lines).map(Some),
-            None => Ok(None),
-        }
+        let data = self.data.take_if(|data| lines.ended() && data.is_not_empty())?;
+        Some(self.take_frame(data, lines))
     }
 
     /// Records `event` and `data`; other fields and comments are ignored.
@@ -70,6 +64,12 @@ impl SseParser {
         match name {
             b"event" => self.name = Some(range),
             b"data" => self.append_data(lines, range),
+            // llama.cpp sends an error as a field of its own.
+            b"error" => {
+                let start = line.start - lines.retained_start();
+                self.name = Some(start..start + name.len());
+                self.append_data(lines, range);
+            }
             _ => (),
         }
     }
@@ -90,11 +90,7 @@ impl SseParser {
     }
 
     /// Builds the frame and resets the fields.
-    fn take_frame<'a>(
-        &'a mut self,
-        data: SseData,
-        lines: &'a mut LineBuffer,
-    ) -> Result<StreamFrame<'a>, FramingError> {
+    fn take_frame<'a>(&'a mut self, data: SseData, lines: &'a mut LineBuffer) -> StreamFrame<'a> {
         let name = self.name.take().map_or(0..0, |name| absolute(name, lines));
         let data = match data {
             SseData::Line(range) => Some(absolute(range, lines)),
@@ -103,7 +99,8 @@ impl SseParser {
         // Released bytes stay in the buffer until the next feed.
         lines.release();
         let data = data.map_or(self.joined.as_slice(), |range| lines.get(range));
-        Ok(StreamFrame { event: as_utf8(lines.get(name))?, data: as_utf8(data)? })
+        let event = str::from_utf8(lines.get(name)).unwrap_or_default();
+        StreamFrame { event, data: as_utf8(data, &mut self.repaired) }
     }
 }
 

@@ -4,6 +4,7 @@ use super::body::{ResponseBody, ResponseHead};
 use crate::{
     Error,
     classify::{self, ReportedError, retry_after},
+    decoding,
 };
 use reqwest::{
     Url,
@@ -88,17 +89,27 @@ pub(super) fn html_page(provider: String) -> Error {
     Error::Protocol { provider, message: HTML_MESSAGE.to_owned() }
 }
 
-/// JSON with a success status in place of a stream: an error object, or a response that is not streamed.
-pub(super) async fn not_a_stream(mut body: ResponseBody, start: Vec<u8>) -> Error {
-    let text = body.read_rest(start, MAX_ERROR_BODY).await;
-    let error = serde_json::from_slice(&text)
-        .ok()
-        .and_then(|json| classify::error_in_json(&body.provider, None, &json));
-    error.unwrap_or_else(|| Error::Protocol {
-        provider: body.provider,
-        message: "received one JSON document instead of a stream; the server seems to ignore `stream`"
-            .to_owned(),
-    })
+/// The maximum size of a response that is not streamed.
+const MAX_BODY: usize = 64 << 20;
+
+/// The JSON documents in place of a stream: an error object, a response that is not streamed, or an array of chunks.
+pub(super) async fn json_documents(body: &mut ResponseBody, start: Vec<u8>) -> Result<Vec<String>, Error> {
+    let text = body.read_rest(start, MAX_BODY).await;
+    let mut documents = Vec::new();
+    for document in serde_json::Deserializer::from_slice(&text).into_iter::<Value>() {
+        let provider = || body.provider.clone();
+        match document {
+            Ok(Value::Array(chunks)) => documents.extend(chunks),
+            Ok(document) => documents.push(document),
+            Err(error) if error.is_eof() => return Err(Error::Truncated { provider: provider() }),
+            Err(_) => return Err(decoding::parse_error(&provider(), &single_line(&text))),
+        }
+    }
+    let errors = documents.iter().filter_map(|json| classify::error_in_json(&body.provider, None, json));
+    match errors.take(1).next() {
+        Some(error) => Err(error),
+        None => Ok(documents.iter().map(Value::to_string).collect()),
+    }
 }
 
 pub(super) fn is_html(headers: &HeaderMap) -> bool {

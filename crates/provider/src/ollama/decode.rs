@@ -3,7 +3,7 @@
 
 use crate::{
     Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
-    decoding, tool_names::ToolNames,
+    decoding, lenient, tool_names::ToolNames,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,33 +19,45 @@ pub struct OllamaDecoder {
 #[serde(default)]
 struct OllamaLine {
     error: Value,
+    #[serde(deserialize_with = "lenient::text")]
     model: Option<String>,
+    #[serde(deserialize_with = "lenient::object")]
     message: Option<OllamaMessage>,
+    #[serde(deserialize_with = "lenient::flag")]
     done: bool,
+    #[serde(deserialize_with = "lenient::text")]
     done_reason: Option<String>,
+    #[serde(deserialize_with = "lenient::count")]
     prompt_eval_count: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     eval_count: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OllamaMessage {
+    #[serde(deserialize_with = "lenient::text")]
     content: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     thinking: Option<String>,
+    #[serde(deserialize_with = "lenient::list")]
     tool_calls: Option<Vec<OllamaToolCall>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OllamaToolCall {
+    #[serde(deserialize_with = "lenient::text")]
     id: Option<String>,
-    function: OllamaFunction,
+    #[serde(deserialize_with = "lenient::object")]
+    function: Option<OllamaFunction>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OllamaFunction {
-    name: String,
+    #[serde(deserialize_with = "lenient::text")]
+    name: Option<String>,
     arguments: Value,
 }
 
@@ -59,7 +71,8 @@ impl OllamaDecoder {
         out.extend(non_empty(message.thinking).map(|text| StreamEvent::thought_delta(text, None)));
         out.extend(non_empty(message.content).map(StreamEvent::text));
         for OllamaToolCall { id, function } in message.tool_calls.into_iter().flatten() {
-            let name = self.names.original_name(&function.name);
+            let function = function.unwrap_or_default();
+            let name = self.names.original_name(&function.name.unwrap_or_default());
             self.calls.push(decoding::tool_call(id.unwrap_or_default(), name, function.arguments));
         }
     }

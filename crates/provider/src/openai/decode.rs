@@ -1,7 +1,8 @@
 //! Decodes a streamed chat completion.
 //!
 //! A finish reason ends the answer. Usage may follow it, so the response is complete at `[DONE]` or at the end of the
-//! body. Without a finish reason the response is truncated, whatever else the server sends.
+//! body. Some servers send `[DONE]` without a finish reason: the response is complete unless a call is cut off. A body
+//! that ends with neither is truncated.
 
 use super::{
     reasoning_details::ReasoningDetails,
@@ -21,6 +22,8 @@ pub struct ChatDecoder {
     details: ReasoningDetails,
     refusal: String,
     finish: Option<String>,
+    /// The index of the first choice. Other choices are ignored.
+    choice: Option<u64>,
     usage: Option<TokenUsage>,
     model: Option<String>,
 }
@@ -45,6 +48,7 @@ impl ChatDecoder {
             details: ReasoningDetails::default(),
             refusal: String::new(),
             finish: None,
+            choice: None,
             usage: None,
             model: None,
         }
@@ -68,7 +72,10 @@ impl ChatDecoder {
         }
         self.details.extend(delta.reasoning_details.unwrap_or_default());
         self.refusal.push_str(&decoding::string_or_empty(delta.refusal));
-        delta.tool_calls.into_iter().flatten().for_each(|delta| self.merge_call_delta(delta));
+        let old = delta
+            .function_call
+            .map(|function| ChatToolCallDelta { function: Some(function), ..ChatToolCallDelta::default() });
+        delta.tool_calls.into_iter().flatten().chain(old).for_each(|delta| self.merge_call_delta(delta));
     }
 
     fn merge_call_delta(&mut self, delta: ChatToolCallDelta) {
@@ -83,8 +90,8 @@ impl ChatDecoder {
         if call.id.is_empty() {
             call.id = id;
         }
-        if call.name.is_empty() {
-            call.name = name;
+        if is_blank(&call.arguments) {
+            call.append_name(name);
         }
         call.append_arguments(arguments);
         let signature = delta.extra_content.pointer("/google/thought_signature").and_then(Value::as_str);
@@ -104,8 +111,14 @@ impl ChatDecoder {
                 (self.calls[at].id.is_empty() && name.is_empty()).then_some(at)
             }
             Some(at) => {
-                let starts_call = !name.is_empty() && !is_blank(arguments);
-                (!starts_call || !self.calls[at].is_complete()).then_some(at)
+                let call = &self.calls[at];
+                let starts_call = !name.is_empty() && !is_blank(arguments) && call.is_complete();
+                // Neither name is a piece of the other.
+                let has_own_name = self.names.is_declared(&call.name)
+                    && self.names.is_declared(name)
+                    && call.name != name
+                    && !self.names.is_declared(&format!("{}{name}", call.name));
+                (!starts_call && !has_own_name).then_some(at)
             }
             None => None,
         }
@@ -122,7 +135,7 @@ impl ChatDecoder {
                 message: std::mem::take(&mut self.refusal),
             },
             "length" | "max_tokens" | "model_length" => FinishReason::Length,
-            "content_filter" => FinishReason::Refused {
+            "content_filter" => FinishReason::Filtered {
                 code: reason,
                 message: "the provider's content filter stopped the answer".to_owned(),
             },
@@ -151,10 +164,10 @@ impl ChatDecoder {
             FinishReason::Length => {
                 // A call without arguments is complete if another call follows it.
                 let last = calls.pop().filter(PartialChatCall::is_complete);
-                calls.retain(|call| call.is_complete() || is_blank(&call.arguments));
+                calls.retain(PartialChatCall::is_readable);
                 calls.extend(last);
             }
-            FinishReason::Refused { .. } => calls.clear(),
+            FinishReason::Filtered { .. } | FinishReason::Refused { .. } => calls.clear(),
         }
         calls.into_iter().map(|call| call.into_tool_call(&self.names)).collect()
     }
@@ -164,8 +177,16 @@ impl crate::StreamDecoder for ChatDecoder {
     fn read(&mut self, frame: StreamFrame<'_>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         match frame.data.trim() {
             "" => return Ok(()),
-            "[DONE]" => return self.finish_response(out),
+            "[DONE]" => {
+                if self.calls.iter().all(PartialChatCall::is_readable) {
+                    self.finish.get_or_insert_with(|| "stop".to_owned());
+                }
+                return self.finish_response(out);
+            }
             _ => {}
+        }
+        if let Some(error) = decoding::named_error(&self.provider, frame) {
+            return Err(error);
         }
         let chunk: ChatChunk = decoding::parse_frame(&self.provider, frame.data)?;
         if !chunk.error.is_null()
@@ -175,9 +196,18 @@ impl crate::StreamDecoder for ChatDecoder {
         }
         self.model = chunk.model.filter(|model| !model.is_empty()).or(self.model.take());
         self.usage = chunk.usage.map(|usage| usage.normalized()).or(self.usage);
+        if chunk.choices.is_none()
+            && let Ok(value) = serde_json::from_str(frame.data)
+            && let Some(error) = classify::error_in_json(&self.provider, None, &value)
+        {
+            return Err(error);
+        }
         // The request asks for one choice.
-        if let Some(choice) = chunk.choices.into_iter().flatten().next() {
-            self.read_choice(choice, out);
+        for choice in chunk.choices.into_iter().flatten() {
+            let index = choice.index.unwrap_or_default();
+            if *self.choice.get_or_insert(index) == index {
+                self.read_choice(choice, out);
+            }
         }
         Ok(())
     }
@@ -194,6 +224,19 @@ impl PartialChatCall {
             (_, Value::Null) => {}
             (arguments, delta) => *arguments = delta,
         }
+    }
+
+    /// Appends a piece of the name. Some servers repeat the whole name, or send all of it so far.
+    fn append_name(&mut self, piece: String) {
+        if piece.starts_with(&self.name) {
+            self.name = piece;
+        } else {
+            self.name.push_str(&piece);
+        }
+    }
+
+    fn is_readable(&self) -> bool {
+        self.is_complete() || is_blank(&self.arguments)
     }
 
     fn is_empty(&self) -> bool {

@@ -1,13 +1,15 @@
 //! Token counts of both OpenAI formats.
 
-use crate::TokenUsage;
+use crate::{TokenUsage, lenient};
 use serde::Deserialize;
 
 /// The parts of a token count.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OpenAiTokenDetails {
+    #[serde(deserialize_with = "lenient::count")]
     pub(crate) cached_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     pub(crate) reasoning_tokens: Option<u64>,
 }
 

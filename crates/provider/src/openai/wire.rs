@@ -2,7 +2,7 @@
 //! fields with several shapes stay a [`Value`].
 
 use super::usage::{OpenAiTokenDetails, normalize_usage};
-use crate::TokenUsage;
+use crate::{TokenUsage, lenient};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -10,17 +10,25 @@ use serde_json::Value;
 #[serde(default)]
 pub(super) struct ChatChunk {
     pub(super) error: Value,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) model: Option<String>,
+    #[serde(deserialize_with = "lenient::list")]
     pub(super) choices: Option<Vec<ChatChoice>>,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) usage: Option<ChatUsage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ChatChoice {
+    #[serde(deserialize_with = "lenient::count")]
+    pub(super) index: Option<u64>,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) delta: Option<ChatDelta>,
     /// Some servers send the whole message in place of a delta.
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) message: Option<ChatDelta>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) finish_reason: Option<String>,
 }
 
@@ -32,16 +40,24 @@ pub(super) struct ChatDelta {
     pub(super) reasoning_content: Value,
     pub(super) reasoning: Value,
     /// OpenRouter only.
+    #[serde(deserialize_with = "lenient::list")]
     pub(super) reasoning_details: Option<Vec<Value>>,
     pub(super) refusal: Value,
+    #[serde(deserialize_with = "lenient::list")]
     pub(super) tool_calls: Option<Vec<ChatToolCallDelta>>,
+    /// The form of a call before `tool_calls`.
+    #[serde(deserialize_with = "lenient::object")]
+    pub(super) function_call: Option<ChatFunctionDelta>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ChatToolCallDelta {
+    #[serde(deserialize_with = "lenient::count")]
     pub(super) index: Option<u64>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) id: Option<String>,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) function: Option<ChatFunctionDelta>,
     pub(super) extra_content: Value,
 }
@@ -49,6 +65,7 @@ pub(super) struct ChatToolCallDelta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ChatFunctionDelta {
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) name: Option<String>,
     /// A chunk of JSON text, or the whole object.
     pub(super) arguments: Value,
@@ -57,12 +74,18 @@ pub(super) struct ChatFunctionDelta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ChatUsage {
+    #[serde(deserialize_with = "lenient::count")]
     prompt_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     completion_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     total_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::object")]
     prompt_tokens_details: Option<OpenAiTokenDetails>,
+    #[serde(deserialize_with = "lenient::object")]
     completion_tokens_details: Option<OpenAiTokenDetails>,
     /// DeepSeek's field for cached tokens.
+    #[serde(deserialize_with = "lenient::count")]
     prompt_cache_hit_tokens: Option<u64>,
 }
 

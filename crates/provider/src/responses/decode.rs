@@ -57,7 +57,7 @@ impl ResponsesDecoder {
     fn handle_event(
         &mut self,
         kind: &str,
-        event: ResponsesEvent<'_>,
+        event: ResponsesEvent,
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), Error> {
         let id = event.item_id.as_deref().unwrap_or_default();
@@ -80,7 +80,7 @@ impl ResponsesDecoder {
                 self.emit_text(at, part, decoding::string_or_empty(event.delta), out);
             }
             "response.refusal.delta" => self.refusal.push_str(&decoding::string_or_empty(event.delta)),
-            "response.function_call_arguments.delta" => {
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let at = self.find_or_start(key(ItemKind::Call));
                 self.items[at].append_arguments(&decoding::string_or_empty(event.delta));
             }
@@ -89,9 +89,12 @@ impl ResponsesDecoder {
                 self.items[at].set_arguments(event.arguments);
                 self.items[at].done = true;
             }
-            "response.completed" | "response.incomplete" | "response.failed" => {
+            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 let status = kind.trim_start_matches("response.");
                 return self.finish_response(status, event.response.unwrap_or_default(), out);
+            }
+            "response.done" => {
+                return self.finish_response("completed", event.response.unwrap_or_default(), out);
             }
             "error" => {
                 let body = json!({"error": {"code": event.code, "message": event.message}});
@@ -118,6 +121,8 @@ impl ResponsesDecoder {
         if let ResponsesItem::FunctionCall { name, arguments, .. } = item {
             set_if_present(&mut self.items[at].name, name);
             self.items[at].set_arguments(arguments);
+        } else if let ResponsesItem::CustomToolCall { name, .. } = item {
+            set_if_present(&mut self.items[at].name, name);
         }
     }
 
@@ -179,6 +184,13 @@ impl ResponsesDecoder {
                 set_if_present(&mut call.name, name);
                 call.set_arguments(arguments);
                 call.done = status.as_deref() != Some("incomplete");
+            }
+            ResponsesItem::CustomToolCall { id, call_id, name, input } => {
+                let call = &mut self.items[at];
+                set_if_present(&mut call.id, id);
+                set_if_present(&mut call.call_id, call_id);
+                set_if_present(&mut call.name, name);
+                call.set_input(input);
             }
             ResponsesItem::Other => {}
         }
@@ -250,7 +262,7 @@ impl ResponsesDecoder {
                 code: "refusal".to_owned(),
                 message: std::mem::take(&mut self.refusal),
             },
-            "incomplete" if reason == "content_filter" => FinishReason::Refused {
+            "incomplete" if reason == "content_filter" => FinishReason::Filtered {
                 code: reason,
                 message: "the provider's content filter stopped the answer".to_owned(),
             },
@@ -286,7 +298,7 @@ impl ResponsesDecoder {
         let is_complete = match finish {
             FinishReason::Stop => true,
             FinishReason::Length => call.done,
-            FinishReason::Refused { .. } => false,
+            FinishReason::Filtered { .. } | FinishReason::Refused { .. } => false,
         };
         let id = if call.call_id.is_empty() { call.id.clone() } else { call.call_id.clone() };
         is_complete
@@ -299,11 +311,14 @@ impl crate::StreamDecoder for ResponsesDecoder {
         if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let mut event: ResponsesEvent<'_> = decoding::parse_frame(&self.provider, frame.data)?;
+        if let Some(error) = decoding::named_error(&self.provider, frame) {
+            return Err(error);
+        }
+        let mut event: ResponsesEvent = decoding::parse_frame(&self.provider, frame.data)?;
         if !event.error.is_null() {
             return Err(self.error_from(&json!({"error": event.error})));
         }
-        let kind = std::mem::take(&mut event.kind);
+        let kind = event.kind.take().unwrap_or_default();
         match if kind.is_empty() { frame.event } else { &kind } {
             // A server that does not stream sends the bare response.
             "" => {

@@ -25,7 +25,8 @@ impl<'a> ItemKey<'a> {
         let (kind, id, call_id) = match item {
             ResponsesItem::Message { id, .. } => (ItemKind::Message, id, None),
             ResponsesItem::Reasoning { id, .. } => (ItemKind::Reasoning, id, None),
-            ResponsesItem::FunctionCall { id, call_id, .. } => (ItemKind::Call, id, call_id.as_deref()),
+            ResponsesItem::FunctionCall { id, call_id, .. }
+            | ResponsesItem::CustomToolCall { id, call_id, .. } => (ItemKind::Call, id, call_id.as_deref()),
             ResponsesItem::Other => return None,
         };
         let id = id.as_deref().unwrap_or_default();
@@ -72,6 +73,13 @@ impl PartialItem {
         if !arguments.is_null() && arguments != "" {
             self.arguments = arguments;
         }
+    }
+
+    /// Sets the arguments from the input of a custom tool: its JSON object, or an object with the text.
+    pub(super) fn set_input(&mut self, input: Option<String>) {
+        let Some(input) = input else { return };
+        let is_object = serde_json::from_str::<serde_json::Map<String, Value>>(&input).is_ok();
+        self.arguments = if is_object { input.into() } else { serde_json::json!({"input": input}) };
     }
 
     fn matches(&self, key: ItemKey<'_>) -> bool {

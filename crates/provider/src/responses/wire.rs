@@ -1,25 +1,29 @@
 //! The events of a streamed response, with their items and the final response.
 
 use crate::{
-    TokenUsage,
+    TokenUsage, lenient,
     openai::{OpenAiTokenDetails, normalize_usage},
 };
 use serde::Deserialize;
 use serde_json::Value;
-use std::borrow::Cow;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ResponsesEvent<'a> {
-    #[serde(borrow, rename = "type")]
-    pub(super) kind: Cow<'a, str>,
+pub(super) struct ResponsesEvent {
+    #[serde(rename = "type", deserialize_with = "lenient::text")]
+    pub(super) kind: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) item_id: Option<String>,
+    #[serde(deserialize_with = "lenient::count")]
     pub(super) output_index: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     pub(super) content_index: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     pub(super) summary_index: Option<u64>,
     pub(super) delta: Value,
     pub(super) arguments: Value,
     pub(super) item: Value,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) response: Option<ResponsesBody>,
     pub(super) error: Value,
     pub(super) code: Value,
@@ -31,34 +35,45 @@ pub(super) struct ResponsesEvent<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ResponsesItem {
     Message {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text")]
         id: Option<String>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::list")]
         content: Option<Vec<ResponsesContent>>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text")]
         phase: Option<String>,
     },
     Reasoning {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text")]
         id: Option<String>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::list")]
         summary: Option<Vec<Value>>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::list")]
         content: Option<Vec<ResponsesContent>>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text")]
         encrypted_content: Option<String>,
     },
     FunctionCall {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text")]
         id: Option<String>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text")]
         call_id: Option<String>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text")]
         name: Option<String>,
         #[serde(default)]
         arguments: Value,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text")]
         status: Option<String>,
+    },
+    /// A call whose input is free text.
+    CustomToolCall {
+        #[serde(default, deserialize_with = "lenient::text")]
+        id: Option<String>,
+        #[serde(default, deserialize_with = "lenient::text")]
+        call_id: Option<String>,
+        #[serde(default, deserialize_with = "lenient::text")]
+        name: Option<String>,
+        #[serde(default, deserialize_with = "lenient::text")]
+        input: Option<String>,
     },
     /// Any other kind of item.
     #[serde(other)]
@@ -68,34 +83,47 @@ pub(super) enum ResponsesItem {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResponsesContent {
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) text: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) refusal: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResponsesBody {
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) status: Option<String>,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) model: Option<String>,
+    #[serde(deserialize_with = "lenient::list")]
     pub(super) output: Option<Vec<Value>>,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) usage: Option<ResponsesUsage>,
     pub(super) error: Value,
+    #[serde(deserialize_with = "lenient::object")]
     pub(super) incomplete_details: Option<ResponsesIncompleteDetails>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResponsesIncompleteDetails {
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResponsesUsage {
+    #[serde(deserialize_with = "lenient::count")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     output_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     total_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::object")]
     input_tokens_details: Option<OpenAiTokenDetails>,
+    #[serde(deserialize_with = "lenient::object")]
     output_tokens_details: Option<OpenAiTokenDetails>,
 }
 

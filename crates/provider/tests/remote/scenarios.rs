@@ -60,6 +60,7 @@ fn describe(event: &StreamEvent) -> (&'static str, String) {
         StreamEvent::Done(done) => match &done.finish {
             FinishReason::Stop => ("", "done".to_owned()),
             FinishReason::Length => ("", "length".to_owned()),
+            FinishReason::Filtered { .. } => ("", "filtered".to_owned()),
             FinishReason::Refused { .. } => ("", "refused".to_owned()),
         },
         StreamEvent::Error(error) => ("", error_code(error)),
@@ -129,6 +130,7 @@ async fn undisturbed_answer_is_equal_in_every_wire_api() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table with one line per scenario")]
 async fn every_scenario_has_its_outcome_in_every_wire_api() {
     let fake = FakeProvider::start().await;
     let undisturbed = undisturbed(&fake).await;
@@ -159,9 +161,9 @@ async fn every_scenario_has_its_outcome_in_every_wire_api() {
     drop: thought text TRANSIENT
     errmid: thought text TRANSIENT
     badjson: thought PROTOCOL [Chat, Responses, Gemini, Ollama]; PROTOCOL [Anthropic]
-    badargs: thought text bad call call usage done [Chat, Responses, Anthropic, Ollama]; thought text usage refused [Gemini]
+    badargs: thought text bad call call usage done [Chat, Responses, Anthropic, Ollama]; thought text MALFORMED_FUNCTION_CALL [Gemini]
     length: thought text usage length
-    refuse: thought text usage refused [Chat, Responses, Gemini]; text usage refused [Anthropic]; as ok [Ollama]
+    refuse: thought text usage filtered [Chat, Responses, Gemini]; text usage refused [Anthropic]; as ok [Ollama]
     refuse0: usage refused [Chat, Responses, Anthropic, Gemini]; as ok [Ollama]
     empty: TRUNCATED
     html: PROTOCOL
@@ -183,6 +185,16 @@ async fn every_scenario_has_its_outcome_in_every_wire_api() {
     echokey: AUTH
     echokey200: thought text AUTH [Chat, Responses, Anthropic, Gemini]; thought text TRANSIENT [Ollama]
     redirect: SETUP
+    nothing: usage done [Chat, Responses, Anthropic, Ollama]; text usage done [Gemini]
+    thinkonly: thought usage done [Chat, Responses, Anthropic, Ollama]; thought text usage done [Gemini]
+    length0: usage length
+    oddtypes: as ok
+    badbyte: thought text usage done [Chat, Responses, Gemini, Ollama]; text usage done [Anthropic]
+    surrogates: thought text usage done [Chat, Responses, Gemini, Ollama]; text usage done [Anthropic]
+    choices: thought text usage done [Chat, Gemini]; as ok [Responses, Anthropic, Ollama]
+    eof1: TRUNCATED
+    errthought: thought TRANSIENT
+    bareerror: TRANSIENT [Chat, Responses, Anthropic]; as ok [Gemini, Ollama]
     ");
 }
 

@@ -55,7 +55,7 @@ fn settings_file_that_is_no_regular_file_is_an_error() {
         let env = TestEnv::new();
         let file = env.workdir().join("lango.toml");
         match kind {
-            "directory" => fs::create_dir(&file).unwrap(),
+            "directory" => fs::create_dir_all(file.join("sub")).unwrap(),
             "pipe" => mknodat(CWD, &file, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap(),
             "device" => symlink("/dev/zero", &file).unwrap(),
             "large" => fs::write(&file, vec![b'\n'; 5 << 20]).unwrap(),
@@ -66,6 +66,13 @@ fn settings_file_that_is_no_regular_file_is_an_error() {
         lango(&env, &["trust", "add"]).failure();
         lango(&env, &["trust", "list"]).success();
     }
+}
+
+#[test]
+fn empty_directory_in_place_of_the_settings_file_is_a_placeholder_of_the_sandbox() {
+    let env = TestEnv::new();
+    fs::create_dir(env.workdir().join("lango.toml")).unwrap();
+    lango(&env, &["run", "hi"]).success();
 }
 
 #[test]

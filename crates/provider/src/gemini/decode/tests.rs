@@ -124,7 +124,7 @@ fn error_object_ends_the_stream() {
 fn invalid_json_frame_is_a_protocol_error_with_a_short_quote() {
     let broken = format!(r#"{{"candidates":[{{"con{}"#, "x".repeat(500));
     assert_snapshot!(decode(&stream(&[&broken, &text_chunks(), &end("STOP")])), @r#"error PROTOCOL: gemini sent a response that cannot be parsed: {"candidates":[{"conxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"#);
-    assert_snapshot!(decode(r#"{"candidates":"none"}"#), @r#"error PROTOCOL: gemini sent a response that cannot be parsed: {"candidates":"none"}"#);
+    assert_snapshot!(decode(r#"{"candidates":"none"}"#), @"error TRUNCATED: gemini ended the stream before the answer was complete");
 }
 
 #[test]
@@ -138,25 +138,24 @@ fn token_limit_keeps_complete_calls() {
 }
 
 #[test]
-fn provider_stop_is_a_refusal_with_its_code() {
+fn provider_stop_keeps_its_code_and_a_malformed_call_is_an_error() {
     let reasons = ["SAFETY", "RECITATION", "SPII", "IMAGE_SAFETY", "SOMETHING_NEW"];
     let lines = reasons.map(|reason| {
         decode(&stream(&[&call_chunks(), &end(reason)])).lines().last().unwrap_or_default().to_owned()
     });
     assert_snapshot!(lines.join("\n"), @r#"
-    done Refused { code: "SAFETY", message: "the provider stopped the answer" } gemini-x
-    done Refused { code: "RECITATION", message: "the provider stopped the answer" } gemini-x
-    done Refused { code: "SPII", message: "the provider stopped the answer" } gemini-x
-    done Refused { code: "IMAGE_SAFETY", message: "the provider stopped the answer" } gemini-x
-    done Refused { code: "SOMETHING_NEW", message: "the provider stopped the answer" } gemini-x
+    done Filtered { code: "SAFETY", message: "the provider stopped the answer" } gemini-x
+    done Filtered { code: "RECITATION", message: "the provider stopped the answer" } gemini-x
+    done Filtered { code: "SPII", message: "the provider stopped the answer" } gemini-x
+    done Filtered { code: "IMAGE_SAFETY", message: "the provider stopped the answer" } gemini-x
+    done Filtered { code: "SOMETHING_NEW", message: "the provider stopped the answer" } gemini-x
     "#);
     let malformed = r#"{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"Malformed function call: print(1)","index":0}],"usageMetadata":{"promptTokenCount":100}}"#;
     assert_snapshot!(decode(&stream(&[&text_chunks(), &call_chunks(), malformed])), @r#"
     thought "Let me think."
     text "Grüß "
     text "dich 🌍"
-    usage in 100 cached 0 out 0 reasoning 0
-    done Refused { code: "MALFORMED_FUNCTION_CALL", message: "Malformed function call: print(1)" } gemini-x
+    error MALFORMED_FUNCTION_CALL: gemini could not read the model's tool call: Malformed function call: print(1)
     "#);
     assert_snapshot!(decode(&end("UNEXPECTED_TOOL_CALL")), @r#"
     usage in 100 cached 64 out 15 reasoning 5

@@ -112,10 +112,10 @@ fn json_lines_end_with_lf_only() {
 }
 
 #[test]
-fn invalid_utf8_is_a_framing_error() {
-    insta::assert_snapshot!(shape(Framing::Sse, b"data: \xff\n\n"), @"the stream is not valid UTF-8");
-    insta::assert_snapshot!(shape(Framing::Sse, b"event: \xff\ndata: 1\n\n"), @"the stream is not valid UTF-8");
-    insta::assert_snapshot!(shape(Framing::JsonLines, b"\xc3\n"), @"the stream is not valid UTF-8");
+fn invalid_utf8_is_replaced() {
+    insta::assert_snapshot!(shape(Framing::Sse, b"data: \xff\n\n"), @r#""" "�""#);
+    insta::assert_snapshot!(shape(Framing::Sse, b"event: \xff\ndata: 1\n\n"), @r#""" "1""#);
+    insta::assert_snapshot!(shape(Framing::JsonLines, b"\xc3\n"), @r#""" "�""#);
 }
 
 #[test]

@@ -170,9 +170,40 @@ fn response_without_a_finish_reason_is_truncated() {
     error TRUNCATED: p ended the stream before the answer was complete
     "#);
     let call = delta(r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}"#);
-    assert_snapshot!(decode(&stream(&[call, "[DONE]".to_owned()])), @"error TRUNCATED: p ended the stream before the answer was complete");
+    assert_snapshot!(decode(&call), @"error TRUNCATED: p ended the stream before the answer was complete");
+    let cut = call.replace("{}", "{");
+    assert_snapshot!(decode(&stream(&[cut, "[DONE]".to_owned()])), @"error TRUNCATED: p ended the stream before the answer was complete");
     assert_snapshot!(decode(""), @"error TRUNCATED: p ended the stream before the answer was complete");
     assert_snapshot!(decode(&finish("abort")), @"error TRUNCATED: p ended the stream before the answer was complete");
+}
+
+#[test]
+fn done_without_a_finish_reason_ends_the_response() {
+    let done = || "[DONE]".to_owned();
+    let call = delta(r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}"#);
+    assert_snapshot!(decode(&stream(&[call, done()])), @r#"
+    call "a" f {}
+    done Stop gpt-x
+    "#);
+    assert_snapshot!(decode(&stream(&[delta(r#"{"content":"Hello"}"#), done()])), @r#"
+    text "Hello"
+    done Stop gpt-x
+    "#);
+}
+
+#[test]
+fn function_call_deltas_and_split_names_make_one_call() {
+    let old = [
+        delta(r#"{"function_call":{"name":"get_","arguments":""}}"#),
+        delta(r#"{"function_call":{"name":"weather","arguments":""}}"#),
+        delta(r#"{"function_call":{"arguments":"{\"n\":"}}"#),
+        delta(r#"{"function_call":{"arguments":"1}"}}"#),
+        finish("function_call"),
+    ];
+    assert_snapshot!(decode(&stream(&old)), @r#"
+    call "" get_weather {"n":1}
+    done Stop gpt-x
+    "#);
 }
 
 #[test]
@@ -202,7 +233,7 @@ fn invalid_json_frame_is_a_protocol_error() {
 #[test]
 fn refusal_is_a_finish_reason_with_its_message() {
     assert_snapshot!(decode(&stream(&[delta(r#"{"refusal":"I can't "}"#), delta(r#"{"refusal":"do that."}"#), finish("stop")])), @r#"done Refused { code: "refusal", message: "I can't do that." } gpt-x"#);
-    assert_snapshot!(decode(&calls(&[r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}"#], "content_filter")), @r#"done Refused { code: "content_filter", message: "the provider's content filter stopped the answer" } gpt-x"#);
+    assert_snapshot!(decode(&calls(&[r#"{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}"#], "content_filter")), @r#"done Filtered { code: "content_filter", message: "the provider's content filter stopped the answer" } gpt-x"#);
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn call_truncated_at_the_token_limit_is_dropped() {
     text "Grüß "
     text "dich 🌍"
     thought "" signed eyJpZCI6InJzXzIiLCJzdW1tYXJ5IjpbXSwiZW5jcnlwdGVkX2NvbnRlbnQiOiJNT1JFIn0=
-    done Refused { code: "content_filter", message: "the provider's content filter stopped the answer" } ?
+    done Filtered { code: "content_filter", message: "the provider's content filter stopped the answer" } ?
     "#);
 }
 
