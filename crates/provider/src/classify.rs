@@ -3,6 +3,7 @@
 mod error_body;
 mod patterns;
 mod retry_after;
+mod too_long;
 
 use crate::Error;
 use std::time::Duration;
@@ -26,7 +27,14 @@ pub(crate) struct ReportedError<'a> {
 /// Codes and phrases take precedence over the status: a 400 may be a context overflow, a 429 an exhausted quota.
 pub(crate) fn classify(provider: &str, reported: &ReportedError<'_>) -> Error {
     let (provider, message) = (provider.to_owned(), message_of(reported));
-    let class = patterns::unambiguous(reported)
+    let class = match patterns::unambiguous(reported) {
+        // A code such as `rate_limit_exceeded` is less specific than the message.
+        None | Some(ErrorClass::RateLimited | ErrorClass::BadRequest) if too_long::is_too_long(reported) => {
+            Some(ErrorClass::Overflow)
+        }
+        class => class,
+    };
+    let class = class
         .or_else(|| reported.status.map(class_of_status))
         .or_else(|| patterns::ambiguous(reported))
         .unwrap_or(ErrorClass::Transient);

@@ -56,7 +56,23 @@ pub(super) fn limit_in(complaint: &str) -> Option<u32> {
 /// Whether the words between the previous number and this one, or the word after it, name a limit.
 fn is_about_a_limit(before: &str, behind: &str) -> bool {
     let next = behind.split_whitespace().next().unwrap_or_default();
-    let names = ["maximum", "limit", "context length", "context size", "context window", "allowed"];
+    let names = [
+        "maximum",
+        "limit",
+        "context length",
+        "context size",
+        "context window",
+        "allowed",
+        "not exceed",
+        "<=",
+        "at most",
+        "less than",
+        "smaller than",
+        "up to",
+        "max length",
+        "larger than",
+        "longer than",
+    ];
     names.iter().any(|name| before.contains(name)) || next.starts_with("max")
 }
 
@@ -93,6 +109,8 @@ mod tests {
                 Some(4_096),
             ),
             ("the limit is 131,072 tokens", Some(131_072)),
+            ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", Some(4_096)),
+            ("the number of tokens in the prompt cannot exceed 4081 - received 4211", Some(4_081)),
             ("input length exceeds maximum context length", None),
             ("error 413: over the limit", None),
             ("", None),
