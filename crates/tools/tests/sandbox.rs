@@ -32,7 +32,7 @@ use tools::{
     exec::{
         Confinement, EnvVars, Exec, ExecLimits, ExecToolContext, Sandbox, Watchdog,
         sandbox::{
-            CONFINE, RootAccess, SandboxConfig, SandboxSettings, confined_main,
+            CONFINE, Guarantee, RootAccess, SandboxConfig, SandboxSettings, Tested, confined_main,
             deny::{DEFAULT_DENY_READ, DenyList},
         },
     },
@@ -56,7 +56,7 @@ const CHECKS: [(&str, SandboxCheck); 9] = [
     ("landlock_confines_where_namespaces_are_refused", landlock_confines_where_namespaces_are_refused),
     ("ordinary_user_gets_the_same_sandbox", ordinary_user_gets_the_same_sandbox),
     ("processes_end_with_the_call", processes_end_with_the_call),
-    ("confinement_describes_what_is_in_force", confinement_describes_what_is_in_force),
+    ("every_guarantee_is_tested", every_guarantee_is_tested),
 ];
 
 fn main() -> ExitCode {
@@ -129,6 +129,7 @@ fn landlock_confines_where_namespaces_are_refused(helper: &Path) {
         "network_sockets_and_processes_are_out_of_reach",
         "processes_end_with_the_call",
         "workspace_writes_inside_the_root_only",
+        "every_guarantee_is_tested",
     ];
     run_again(helper, WITHOUT_NAMESPACES, &names, |_| {});
 }
@@ -442,8 +443,9 @@ fn processes_end_with_the_call(helper: &Path) {
     assert!(!marker.exists());
 }
 
-fn confinement_describes_what_is_in_force(helper: &Path) {
-    let base = Path::new("/nonexistent");
+fn every_guarantee_is_tested(helper: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path();
     let missing =
         Sandbox::build(SandboxConfig { helper: "/no/such/helper".into(), settings: settings(base) });
     assert!(
@@ -451,5 +453,27 @@ fn confinement_describes_what_is_in_force(helper: &Path) {
     );
     assert_eq!(missing.missing(SandboxProfile::ReadOnly).len(), 8);
     let sandbox = Sandbox::build(SandboxConfig { helper: helper.to_owned(), settings: settings(base) });
-    println!("{}", sandbox.confinement());
+    for profile in [SandboxProfile::ReadOnly, SandboxProfile::Workspace] {
+        let tested = sandbox.test(profile).unwrap();
+        assert_eq!(tested.len(), Guarantee::ALL.len());
+        for (guarantee, outcome) in tested {
+            let missing = sandbox.missing(profile).contains(&guarantee);
+            assert_eq!(outcome == Tested::Broken, missing, "{profile}: {guarantee}: {outcome:?}");
+        }
+    }
+    let mut open = settings(base);
+    (open.network, open.unix_sockets) = (true, true);
+    let sandbox = Sandbox::build(SandboxConfig { helper: helper.to_owned(), settings: open });
+    let allowed = |profile| {
+        let tested = sandbox.test(profile).unwrap();
+        tested
+            .iter()
+            .filter(|(_, outcome)| *outcome == Tested::Allowed)
+            .map(|(guarantee, _)| *guarantee)
+            .collect::<Vec<_>>()
+    };
+    if !matches!(sandbox.confinement(), Confinement::Open { .. }) {
+        assert_eq!(allowed(SandboxProfile::Workspace), [Guarantee::NoNetwork, Guarantee::NoUnixSockets]);
+        assert_eq!(allowed(SandboxProfile::ReadOnly), []);
+    }
 }

@@ -14,7 +14,13 @@ use std::{
     collections::HashSet,
     io::{self, IsTerminal, Write},
 };
-use tools::exec::Confinement;
+use tools::{
+    SandboxProfile,
+    exec::{
+        Confinement, Sandbox,
+        sandbox::{Guarantee, Tested},
+    },
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -86,7 +92,7 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     findings.extend(agents(settings).await);
     findings.push(tools(settings));
     findings.push(roots(settings));
-    findings.push(commands(settings));
+    findings.extend(commands(settings));
     findings.extend(keys(settings));
     findings.extend(survey(settings).await.iter().map(|report| provider(settings, report)));
     findings
@@ -152,14 +158,54 @@ fn roots(settings: &Settings) -> Finding {
     })
 }
 
-/// The confinement of commands.
-fn commands(settings: &Settings) -> Finding {
-    let confinement = wiring::confinement(settings);
+/// The confinement of commands, and the test of each guarantee.
+fn commands(settings: &Settings) -> Vec<Finding> {
+    let sandbox = wiring::sandbox(settings);
+    let confinement = sandbox.confinement();
     let health = match confinement {
         Confinement::Full { .. } => Health::Ok,
         Confinement::Partial { .. } | Confinement::Open { .. } => Health::Warn,
     };
-    Finding::new("commands", health, confinement.to_string())
+    let mut findings = vec![Finding::new("commands", health, confinement.to_string())];
+    if matches!(confinement, Confinement::Open { .. }) {
+        return findings;
+    }
+    for profile in [SandboxProfile::ReadOnly, SandboxProfile::Workspace] {
+        findings.push(guarantees(&sandbox, profile));
+    }
+    findings.push(Finding::new("limits", Health::Ok, sandbox.limits()));
+    findings
+}
+
+/// What a profile promises, as it was just tested.
+fn guarantees(sandbox: &Sandbox, profile: SandboxProfile) -> Finding {
+    let tested = match sandbox.test(profile) {
+        Ok(tested) => tested,
+        Err(why) => {
+            return Finding::new("sandbox", Health::Bad, format!("{profile} could not be tested: {why}"));
+        }
+    };
+    let with = |wanted: Tested| {
+        let names = tested
+            .iter()
+            .filter(|(_, outcome)| *outcome == wanted)
+            .map(|(guarantee, _)| guarantee.to_string());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (holds, broken, allowed) = (with(Tested::Holds), with(Tested::Broken), with(Tested::Allowed));
+    let mut message = format!("{profile}, tested: {holds}");
+    if !allowed.is_empty() {
+        message = format!("{message}; allowed by the configuration, so not kept: {allowed}");
+    }
+    if broken.is_empty() {
+        return Finding::new("sandbox", Health::Ok, message);
+    }
+    // A guarantee that the system is known to lack makes the policy ask; any other must hold.
+    let is_known = |(guarantee, outcome): &(Guarantee, Tested)| {
+        *outcome != Tested::Broken || sandbox.missing(profile).contains(guarantee)
+    };
+    let health = if tested.iter().all(is_known) { Health::Warn } else { Health::Bad };
+    Finding::new("sandbox", health, format!("{message}; NOT kept: {broken}"))
 }
 
 /// API keys that are exposed: written in the file, or sent without encryption.

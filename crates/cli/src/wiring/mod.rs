@@ -7,7 +7,7 @@ mod tools;
 
 pub(crate) use models::{default_model, endpoint};
 pub(crate) use store::{existing_store, open_file, open_served_store, open_store, readable_store};
-pub(crate) use tools::{Toolbox, confinement, roots, rule_book};
+pub(crate) use tools::{Toolbox, roots, rule_book, sandbox};
 
 use crate::{
     args::Reasoning,

@@ -12,7 +12,7 @@ use tools::{
     OutputStore, RuleBook, ToolRegistry,
     command::{CommandEnv, CommandTool},
     exec::{
-        Confinement, ExecToolContext, LazySandbox, Sandbox, Watchdog,
+        ExecToolContext, LazySandbox, Sandbox, Watchdog,
         sandbox::{
             RootAccess, SandboxConfig, SandboxLimits, SandboxSettings,
             deny::{DEFAULT_DENY_READ, DenyList},
@@ -112,9 +112,9 @@ pub(crate) fn rule_book(settings: &Settings) -> RuleBook {
     RuleBook::new(&settings.home.join("rules.jsonl"))
 }
 
-/// The confinement of commands on this machine. Starts processes to detect it.
-pub(crate) fn confinement(settings: &Settings) -> Confinement {
-    Sandbox::build(sandbox_config(settings)).confinement().clone()
+/// The sandbox of commands on this machine. Starts processes to detect it.
+pub(crate) fn sandbox(settings: &Settings) -> Sandbox {
+    Sandbox::build(sandbox_config(settings))
 }
 
 fn sandbox_config(settings: &Settings) -> SandboxConfig {

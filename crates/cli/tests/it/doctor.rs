@@ -12,7 +12,10 @@ fn portable_snapshot(output: &CliOutput) -> String {
 }
 
 fn is_about_commands(line: &str) -> bool {
-    line.get(6..).is_some_and(|line| line.starts_with("commands ")) || line.contains(r#""about":"commands""#)
+    ["commands", "sandbox", "limits"].iter().any(|about| {
+        line.get(6..).is_some_and(|line| line.starts_with(&format!("{about} ")))
+            || line.contains(&format!(r#""about":"{about}""#))
+    })
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::{
     process::ExitCode,
 };
 
+use super::probe::{PROBE, run_probe};
 use crate::exec::watchdog;
 
 /// The first argument that runs the binary as a helper.
@@ -25,6 +26,7 @@ pub fn confined_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         [Some(watchdog::WATCH)] => watchdog::run_watchdog(),
         [Some(SUPERVISE)] => super::backend::run_supervisor(),
         [Some(INIT)] => super::backend::run_init(),
+        [Some(PROBE), Some(action), Some(arg)] => run_probe(action, arg),
         _ => Err("unknown arguments".to_owned()),
     };
     match done {

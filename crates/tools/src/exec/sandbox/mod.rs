@@ -13,6 +13,7 @@
 //! | `plan` | the mounts, as data |
 //! | `channel`, `messages` | the protocol with the helper |
 //! | `linux` | the helper: supervisor, init process, mounts, Landlock, seccomp |
+//! | `probe` | tests of the guarantees for `lango doctor` |
 //! | `helper` | the subcommand that runs the helper |
 
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
@@ -24,6 +25,7 @@ mod helper;
 mod host;
 pub(crate) mod messages;
 mod plan;
+mod probe;
 mod repository;
 mod settings;
 mod survey;
@@ -39,6 +41,7 @@ use std::{
 pub use helper::{CONFINE, confined_main};
 use helper::{INIT, SUPERVISE};
 use messages::{Isolation, Launch, SandboxOutcome};
+pub use probe::Tested;
 pub(crate) use settings::SandboxedCommand;
 pub use settings::{RootAccess, SandboxConfig, SandboxLimits, SandboxSettings};
 
@@ -180,6 +183,17 @@ impl Sandbox {
         }
     }
 
+    /// The limits of a command, for people.
+    pub fn limits(&self) -> String {
+        let Some(settings) = self.settings() else { return "none".to_owned() };
+        let SandboxLimits { tmp_bytes, file_bytes, .. } = settings.limits;
+        let tmp = match self.isolation() {
+            Isolation::Namespaces => format!("/tmp and /dev/shm {} MB each", tmp_bytes >> 20),
+            Isolation::Landlock => "temporary files are not limited".to_owned(),
+        };
+        format!("a file {} MB; {tmp}; memory and processes are not limited", file_bytes >> 20)
+    }
+
     fn isolation(&self) -> Isolation {
         match self.confinement {
             Confinement::Full { .. } | Confinement::Open { .. } => Isolation::Namespaces,
@@ -232,10 +246,15 @@ impl Sandbox {
 
     /// Runs a command without output and waits for it.
     fn run_silently(&self, command: SandboxedCommand) -> Result<SandboxOutcome, String> {
+        self.run_with_output(command, Stdio::null())
+    }
+
+    /// Runs a command with this standard output, and waits for it.
+    fn run_with_output(&self, command: SandboxedCommand, output: Stdio) -> Result<SandboxOutcome, String> {
         let fail = |error: std::io::Error| format!("the helper could not be started: {error}");
         let (ours, theirs) = UnixStream::pair().map_err(fail)?;
         let Some(mut line) = self.supervisor(theirs) else { return Err("not confined".to_owned()) };
-        line.env_clear().stdout(Stdio::null()).stderr(Stdio::null());
+        line.env_clear().stdout(output).stderr(Stdio::null());
         let mut helper = line.spawn().map_err(fail)?;
         drop(line);
         let launch = self.launch(command).ok_or("not confined")?;
