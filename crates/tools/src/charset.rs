@@ -83,11 +83,15 @@ fn detect_with_domain(sample: &[u8], domain: Option<&str>) -> SampleKind {
     if let Some(encoding) = utf16_without_mark(sample) {
         return SampleKind::Text(encoding);
     }
-    if has_nul(sample) || has_many_controls(&sample[..sample.len().min(media::SNIFF_BYTES)]) {
+    if has_nul(sample) {
         return SampleKind::Binary("binary data");
     }
+    // A log with escape sequences is text.
     if is_mostly_utf8(sample) {
         return SampleKind::Text(UTF_8);
+    }
+    if has_many_controls(&sample[..sample.len().min(media::SNIFF_BYTES)]) {
+        return SampleKind::Binary("binary data");
     }
     let start = sample.iter().position(|byte| !byte.is_ascii()).unwrap_or(0).saturating_sub(CONTEXT_BYTES);
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);

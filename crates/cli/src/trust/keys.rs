@@ -113,6 +113,7 @@ const KEY_RULES: &[(&str, KeyRule)] = &[
     ("tools.denyRead", Listed),
     ("tools.writable", Path),
     ("tools.network", OneOf(&["true"])),
+    ("tools.unixSockets", OneOf(&["true"])),
     ("tools.fetchLocal", Listed),
     ("tools.timeoutS", raised(120.0)),
     ("tools.maxTimeoutS", raised(1_800.0)),

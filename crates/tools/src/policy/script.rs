@@ -178,8 +178,11 @@ impl ScriptEvaluator<'_> {
 
     fn evaluate_redirection(&self, redirect: &Redirection) -> Option<CommandVerdict> {
         let target = &redirect.target;
-        if self.is_open || target.known() == Some("/dev/null") {
+        if target.known() == Some("/dev/null") {
             return None;
+        }
+        if self.is_open {
+            return redirect.writes.then(|| CommandVerdict::allow("a rule allows all commands"));
         }
         if let Some(why) = self.scope.outside(target, &self.directories) {
             let verb = if redirect.writes { "writes to" } else { "reads" };
@@ -191,9 +194,11 @@ impl ScriptEvaluator<'_> {
         if let Some(why) = self.scope.sensitive(target, &self.directories) {
             return Some(CommandVerdict::ask(why));
         }
-        let ask = CommandVerdict::ask(format!("a redirection writes to `{}`", target.raw));
         // The shell decides what a glob pattern expands to.
-        (!self.policy.may_write() || target.known().is_none()).then_some(ask)
+        if self.policy.may_write() && target.known().is_some() {
+            return Some(CommandVerdict::allow("a rule allows writing"));
+        }
+        Some(CommandVerdict::ask(format!("a redirection writes to `{}`", target.raw)))
     }
 
     /// Verdicts on a command and on the commands that it starts.
