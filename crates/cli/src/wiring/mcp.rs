@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tools::{
     OutputStore, ToolRegistry,
+    exec::LazySandbox,
     mcp::{ListedTool, McpServerConfig, McpServers, McpTransport, ServerEnv, ToolPins},
     policy::Decision,
 };
@@ -18,7 +19,7 @@ use tools::{
 pub(super) fn servers(
     settings: &Settings,
     registry: &ToolRegistry,
-    outputs: &OutputStore,
+    (outputs, sandbox): (&OutputStore, &LazySandbox),
     report_problems: bool,
 ) -> Arc<McpServers> {
     let make = || {
@@ -27,6 +28,7 @@ pub(super) fn servers(
         let taken = registry.iter().map(|tool| tool.spec().name.clone()).collect();
         let env = ServerEnv {
             env: config.environment.clone(),
+            sandbox: sandbox.clone(),
             grace: config.limits.grace,
             max_time: config.limits.max_time,
             outputs: outputs.clone(),
