@@ -51,6 +51,10 @@ pub(super) struct McpServerSection {
     /// Default: `120`
     #[serde(rename = "timeoutS", alias = "timeout_s")]
     timeout: Option<Seconds>,
+    /// Whether the program runs in the sandbox for approved commands (`"workspace"`), or as your account (`"off"`).
+    ///
+    /// Default: `"off"`
+    sandbox: ProgramSandbox,
     /// Settings of single tools, by the server's own names.
     ///
     /// Name: `<tool>`
@@ -139,6 +143,20 @@ pub(super) struct CommandSection {
     /// Marks the results as text of strangers: afterwards, calls that act ask again.
     #[serde(default)]
     untrusted: bool,
+    /// Whether the program runs in the sandbox for approved commands (`"workspace"`), or as your account (`"off"`).
+    ///
+    /// Default: `"off"`
+    #[serde(default)]
+    sandbox: ProgramSandbox,
+}
+
+/// The sandbox of a configured program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ProgramSandbox {
+    #[default]
+    Off,
+    Workspace,
 }
 
 fn no_parameters() -> Value {
@@ -229,6 +247,7 @@ impl McpServerSection {
             start_time: self.start_timeout.map_or(default.start_time, Seconds::time),
             call_time: self.timeout.map_or(default.call_time, Seconds::time),
             tools: tools.collect(),
+            sandboxed: self.sandbox == ProgramSandbox::Workspace,
             ..default
         };
         (config, transport.secrets(sources.env))
@@ -337,6 +356,7 @@ impl CommandSection {
             cwd: self.cwd.map_or_else(|| sources.workdir.to_owned(), |cwd| sources.base.join(cwd)),
             env,
             time: self.timeout.map_or(default_time, Seconds::time),
+            sandboxed: self.sandbox == ProgramSandbox::Workspace,
         };
         Ok((config, secrets))
     }

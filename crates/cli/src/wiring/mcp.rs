@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tools::{
     OutputStore, ToolRegistry,
+    exec::LazySandbox,
     mcp::{ListedTool, McpServers, ServerEnv, ToolPins},
 };
 
@@ -14,7 +15,7 @@ use tools::{
 pub(super) fn servers(
     settings: &Settings,
     registry: &ToolRegistry,
-    outputs: &OutputStore,
+    (outputs, sandbox): (&OutputStore, &LazySandbox),
     report_problems: bool,
 ) -> Arc<McpServers> {
     let make = || {
@@ -24,6 +25,7 @@ pub(super) fn servers(
         let taken = registry.iter().map(|tool| tool.spec().name.clone()).collect();
         let env = ServerEnv {
             env: config.environment.clone(),
+            sandbox: sandbox.clone(),
             grace: config.limits.grace,
             max_time: config.limits.max_time,
             outputs: outputs.clone(),

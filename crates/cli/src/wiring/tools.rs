@@ -54,11 +54,12 @@ impl Toolbox {
         let guard = guard.users_decide(config.users_decide);
         let guard = if attended { guard } else { guard.unattended() };
         let watchdog = Watchdog::new(own_executable());
+        let sandbox = LazySandbox::new(sandbox_config(settings));
         let context = ExecToolContext {
             roots,
             outputs: outputs.clone(),
             env: config.environment.clone(),
-            sandbox: LazySandbox::new(sandbox_config(settings)),
+            sandbox: sandbox.clone(),
             watchdog: watchdog.clone(),
             limits: config.limits,
         };
@@ -68,12 +69,17 @@ impl Toolbox {
         }
         let (environment, grace) = (config.environment.clone(), config.limits.grace);
         for command in &settings.commands {
-            let watchdog = watchdog.clone();
-            let env = CommandEnv { env: environment.clone(), outputs: outputs.clone(), grace, watchdog };
+            let env = CommandEnv {
+                env: environment.clone(),
+                outputs: outputs.clone(),
+                grace,
+                watchdog: watchdog.clone(),
+                sandbox: sandbox.clone(),
+            };
             let command = Arc::new(CommandTool::new(command.clone(), env));
             registry.add("commands in lango.toml", command)?;
         }
-        let servers = mcp::servers(settings, &registry, &outputs, report_problems);
+        let servers = mcp::servers(settings, &registry, (&outputs, &sandbox), report_problems);
         Ok(Self { registry, servers, guard: Arc::new(guard) })
     }
 

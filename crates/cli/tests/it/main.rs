@@ -24,6 +24,8 @@ mod readme;
 mod real_model;
 mod round_trip;
 mod run;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod secrets;
 mod serve;
 mod serve_auth;

@@ -19,8 +19,14 @@ use tokio::{
 };
 
 use crate::{
-    OutputStore, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
-    exec::{EnvVars, Watchdog, process::RunningCommand, stderr_tail::StderrTail},
+    OutputStore, SandboxProfile, Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
+    exec::{
+        EnvVars, LazySandbox, Watchdog,
+        process::RunningCommand,
+        program::{ProgramInput, SandboxedProgram},
+        sandbox::{NOT_CONFINED, SandboxedCommand},
+        stderr_tail::StderrTail,
+    },
     outputs::{CapturedOutput, OutputCapture},
 };
 
@@ -40,6 +46,8 @@ pub struct CommandConfig {
     pub env: Vec<(String, String)>,
     /// Timeout of a call.
     pub time: Duration,
+    /// Whether it runs in the sandbox, with the profile `workspace`.
+    pub sandboxed: bool,
 }
 
 /// What all configured commands share.
@@ -50,6 +58,7 @@ pub struct CommandEnv {
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
     pub watchdog: Watchdog,
+    pub sandbox: LazySandbox,
 }
 
 /// A tool that runs a configured command.
@@ -69,7 +78,8 @@ impl CommandTool {
         args: &Map<String, Value>,
         host: &dyn ToolHost,
     ) -> Result<Value, ToolsError> {
-        let (mut running, stdin, stderr) = self.start(id)?;
+        let (mut running, stdin, stderr) =
+            if self.config.sandboxed { self.start_sandboxed(id).await? } else { self.start(id)? };
         let mut capture = OutputCapture::new(self.env.outputs.clone());
         let mut sink = |chunk: &[u8]| drop(capture.push(chunk));
         let input = serde_json::to_vec(args).map_err(|error| ToolsError::Failed(error.to_string()))?;
@@ -78,7 +88,10 @@ impl CommandTool {
         let exit = tokio::select! {
             biased;
             () = host.cancelled() => return Err(ToolsError::Cancelled),
-            exit = running.wait(&mut sink) => Some(exit.status),
+            exit = running.wait(&mut sink) => match exit.failure {
+                Some(why) => return Err(self.error(&why)),
+                None => Some(exit.status),
+            },
             () = tokio::time::sleep(self.config.time) => {
                 running.terminate(&mut sink).await;
                 None
@@ -116,6 +129,32 @@ impl CommandTool {
             .map_err(|error| self.error(&format!("cannot run `{program}`: {error}")))?;
         let tail = StderrTail::default();
         let reader = pipes.stderr.map(|stderr| tokio::spawn(tail.clone().read_from(stderr)));
+        Ok((running, pipes.stdin, StderrReader { tail, reader }))
+    }
+
+    async fn start_sandboxed(
+        &self,
+        id: &str,
+    ) -> Result<(RunningCommand, Option<ChildStdin>, StderrReader), ToolsError> {
+        let fail = |source: io::Error| self.error(&format!("could not be started: {source}"));
+        let sandbox = self.env.sandbox.built().await;
+        let command = SandboxedCommand {
+            profile: SandboxProfile::Workspace,
+            granted: Vec::new(),
+            argv: self.config.argv.clone(),
+            directory: self.config.cwd.clone(),
+            grace: self.env.grace,
+        };
+        let program = SandboxedProgram::new(sandbox, command).map_err(fail)?;
+        let mut program = program.ok_or_else(|| self.error(NOT_CONFINED))?;
+        let (output, writer) = io::pipe().map_err(fail)?;
+        self.env.env.apply(program.line());
+        let variables = self.config.env.iter().map(|(name, value)| (name, value));
+        program.line().envs(variables).env(CALL_ID, id).stdout(writer).stderr(Stdio::piped());
+        let (pipes, guard) = program.start(sandbox, ProgramInput::Pipe).map_err(fail)?;
+        let tail = StderrTail::default();
+        let reader = pipes.stderr.map(|stderr| tokio::spawn(tail.clone().read_from(stderr)));
+        let running = RunningCommand::with_output(guard, output).map_err(fail)?;
         Ok((running, pipes.stdin, StderrReader { tail, reader }))
     }
 

@@ -23,6 +23,7 @@ fn script_tool(script: &str) -> TestCommand {
         cwd: dir.path().to_owned(),
         env: vec![("MINE".to_owned(), "yes".to_owned())],
         time: Duration::from_secs(20),
+        sandboxed: false,
     };
     let env = CommandEnv {
         env: EnvVars {
@@ -34,6 +35,7 @@ fn script_tool(script: &str) -> TestCommand {
         outputs: OutputStore::new(&dir.path().join("outputs")),
         grace: Duration::from_millis(300),
         watchdog: Watchdog::disabled(),
+        sandbox: crate::exec::Sandbox::unrestricted("a test").into(),
     };
     TestCommand { tool: CommandTool::new(config, env), _dir: dir }
 }

@@ -96,7 +96,7 @@ impl BackgroundJobs {
         owned.reserve(self.context.limits.jobs)?;
         let script =
             ScriptCall { text: &args.command, directory: &directory, profile: access.profile, granted };
-        let running = RunningCommand::start(&self.context, script)?;
+        let running = RunningCommand::start(&self.context, &script)?;
         let (capture, handle) = OutputCapture::stored_from_start(self.context.outputs.clone())?;
         owned.last_number += 1;
         let job = Arc::new(BackgroundJob {

@@ -7,6 +7,7 @@
 //! | [`jobs`] | `exec_start`, `exec_status`, `exec_stop`: background jobs |
 //! | `notes` | what would allow what the sandbox refused |
 //! | `process` | a process group from spawn to SIGKILL |
+//! | `program` | a program in the sandbox |
 //! | `stderr_tail` | the last bytes of a program's standard error |
 //! | [`sandbox`] | file system and network restrictions, by Landlock and network namespaces |
 //! | [`watchdog`] | a helper process that kills all commands when this program dies |
@@ -17,6 +18,7 @@
 pub mod jobs;
 mod notes;
 pub(crate) mod process;
+pub(crate) mod program;
 mod run;
 pub mod sandbox;
 pub(crate) mod stderr_tail;

@@ -24,6 +24,7 @@ use tokio::{
 
 use super::{
     ExecToolContext,
+    program::{ProgramInput, SandboxedProgram},
     sandbox::{
         SandboxedCommand, channel,
         messages::{Control, SandboxOutcome},
@@ -98,32 +99,30 @@ impl CommandExit {
 
 impl RunningCommand {
     /// Starts a script in the sandbox.
-    pub(super) fn start(context: &ExecToolContext, script: ScriptCall<'_>) -> Result<Self, ToolsError> {
+    pub(super) fn start(context: &ExecToolContext, script: &ScriptCall<'_>) -> Result<Self, ToolsError> {
         let fail =
             |source: io::Error| ToolsError::Failed(format!("the command could not be started: {source}"));
         let (reader, writer) = io::pipe().map_err(fail)?;
-        let (ours, theirs) = UnixStream::pair().map_err(fail)?;
         let sandbox = context.sandbox.get();
-        let Some(command) = sandbox.supervisor(theirs) else {
-            return Self::start_unconfined(context, &script);
-        };
-        let mut command = Command::from(command);
-        context.env.apply(&mut command);
-        sandbox.set_env(&mut command, script.profile);
-        command.envs(GIT).stdout(writer.try_clone().map_err(fail)?).stderr(writer);
-        let child = command.spawn().map_err(fail)?;
-        drop(command);
         let command = SandboxedCommand {
             profile: script.profile,
-            granted: script.granted,
+            granted: script.granted.clone(),
             argv: ["/bin/sh", "-c", script.text].map(str::to_owned).to_vec(),
             directory: script.directory.to_owned(),
             grace: context.limits.grace,
         };
-        let launch = sandbox.launch(command);
-        channel::send(&ours, &launch, &[]).map_err(fail)?;
-        let guard = ProcessGroupGuard::supervised(child, ours, context.limits.grace);
-        let output = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
+        let Some(mut program) = SandboxedProgram::new(sandbox, command).map_err(fail)? else {
+            return Self::start_unconfined(context, script);
+        };
+        context.env.apply(program.line());
+        program.line().envs(GIT).stdout(writer.try_clone().map_err(fail)?).stderr(writer);
+        let (_, guard) = program.start(sandbox, ProgramInput::Empty).map_err(fail)?;
+        Self::with_output(guard, reader).map_err(fail)
+    }
+
+    /// A command that writes to `output`.
+    pub(crate) fn with_output(guard: ProcessGroupGuard, output: PipeReader) -> io::Result<Self> {
+        let output = Receiver::from_owned_fd(OwnedFd::from(output))?;
         Ok(Self { guard, output, buffer: vec![0; 64 * 1024] })
     }
 
@@ -162,8 +161,7 @@ impl RunningCommand {
         drop(command);
         let pipes = CommandPipes { stdin: child.stdin.take(), stderr: child.stderr.take() };
         let group = ProcessGroupGuard::new(child, grace).watched(watchdog);
-        let output = Receiver::from_owned_fd(OwnedFd::from(output)).map_err(fail)?;
-        Ok((Self { guard: group, output, buffer: vec![0; 64 * 1024] }, pipes))
+        Ok((Self::with_output(group, output).map_err(fail)?, pipes))
     }
 
     /// Reads output until the command exits. Cancel safe: all output that was read is in `sink`.

@@ -85,7 +85,7 @@ impl Exec {
         let granted = super::granted_paths(access, &directory, &args.protected);
         let script =
             ScriptCall { text: &args.command, directory: &directory, profile: access.profile, granted };
-        let mut running = RunningCommand::start(&self.context, script)?;
+        let mut running = RunningCommand::start(&self.context, &script)?;
         let mut capture = OutputCapture::new(self.context.outputs.clone());
         let mut sink = |chunk: &[u8]| report_progress(host, &capture.push(chunk));
         let (exit, in_time) = tokio::select! {

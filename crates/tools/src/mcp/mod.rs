@@ -38,7 +38,10 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 pub use pins::ToolPins;
 pub use servers::{ListedTool, McpServers};
 
-use crate::{Effect, Mask, OutputStore, Safety, exec::EnvVars};
+use crate::{
+    Effect, Mask, OutputStore, Safety,
+    exec::{EnvVars, LazySandbox},
+};
 
 /// The configuration of a server.
 #[derive(Debug, Clone)]
@@ -54,6 +57,8 @@ pub struct McpServerConfig {
     /// Timeout of a call, since its start or its last progress notification.
     pub call_time: Duration,
     pub tools: BTreeMap<String, McpToolConfig>,
+    /// Whether its program runs in the sandbox, with the profile `workspace`.
+    pub sandboxed: bool,
 }
 
 /// The configuration of one tool of a server.
@@ -92,6 +97,7 @@ impl McpServerConfig {
             start_time: Duration::from_secs(30),
             call_time: Duration::from_mins(2),
             tools: BTreeMap::new(),
+            sandboxed: false,
         }
     }
 }
@@ -113,6 +119,7 @@ impl fmt::Debug for McpTransport {
 #[derive(Clone)]
 pub struct ServerEnv {
     pub env: EnvVars,
+    pub sandbox: LazySandbox,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// Upper limit of the duration of a call, regardless of progress.

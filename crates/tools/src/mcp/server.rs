@@ -271,7 +271,11 @@ impl McpServer {
                 Ok(ServerConnection { service, program: None })
             }
             McpTransport::Stdio { command, args, env, cwd } => {
-                let started = StdioProgram::start((command, args), env, cwd, &self.env);
+                let started = if self.config.sandboxed {
+                    StdioProgram::start_sandboxed((command, args), env, cwd, &self.env).await
+                } else {
+                    StdioProgram::start((command, args), env, cwd, &self.env)
+                };
                 let (program, output, input) = started.map_err(|why| format!("does not start: {why}"))?;
                 let output = SpillReader::new(output, self.env.outputs.clone(), self.spilled.clone());
                 let why = match timeout(limit, serve_client(NotificationHandler::default(), (output, input)))

@@ -5,7 +5,15 @@ use std::{io, path::Path, process::Stdio};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use super::ServerEnv;
-use crate::exec::{process::ProcessGroupGuard, stderr_tail::StderrTail};
+use crate::{
+    SandboxProfile,
+    exec::{
+        process::ProcessGroupGuard,
+        program::{ProgramInput, SandboxedProgram},
+        sandbox::{NOT_CONFINED, SandboxedCommand},
+        stderr_tail::StderrTail,
+    },
+};
 
 /// A running server program. Dropping it terminates the process group.
 pub(super) struct StdioProgram {
@@ -35,6 +43,36 @@ impl StdioProgram {
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
         let group = ProcessGroupGuard::new(child, server_env.grace);
         let (Some(stdout), Some(stdin), Some(stderr)) = pipes else {
+            return Err(format!("`{command}` was started without pipes"));
+        };
+        let tail = StderrTail::default();
+        tokio::spawn(tail.clone().read_from(stderr));
+        Ok((Self { _group: group, stderr: tail }, stdout, stdin))
+    }
+
+    /// Like [`start`](Self::start), in the sandbox.
+    pub(super) async fn start_sandboxed(
+        (command, args): (&str, &[String]),
+        env: &[(String, String)],
+        cwd: &Path,
+        server_env: &ServerEnv,
+    ) -> Result<(Self, ChildStdout, ChildStdin), String> {
+        let fail = |error: io::Error| spawn_error(command, cwd, &error);
+        let sandbox = server_env.sandbox.built().await;
+        let sandboxed = SandboxedCommand {
+            profile: SandboxProfile::Workspace,
+            granted: Vec::new(),
+            argv: [command.to_owned()].into_iter().chain(args.iter().cloned()).collect(),
+            directory: cwd.canonicalize().map_err(fail)?,
+            grace: server_env.grace,
+        };
+        let program = SandboxedProgram::new(sandbox, sandboxed).map_err(fail)?;
+        let mut program = program.ok_or_else(|| format!("`{command}` {NOT_CONFINED}"))?;
+        server_env.env.apply(program.line());
+        let variables = env.iter().map(|(name, value)| (name, value));
+        program.line().envs(variables).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (pipes, group) = program.start(sandbox, ProgramInput::Pipe).map_err(fail)?;
+        let (Some(stdout), Some(stdin), Some(stderr)) = (pipes.stdout, pipes.stdin, pipes.stderr) else {
             return Err(format!("`{command}` was started without pipes"));
         };
         let tail = StderrTail::default();

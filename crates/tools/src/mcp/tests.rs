@@ -37,6 +37,7 @@ impl FakeServers {
                 lang: "C.UTF-8".to_owned(),
                 tmp: dir.join("tmp"),
             },
+            sandbox: crate::exec::Sandbox::unrestricted("a test").into(),
             grace: Duration::from_secs(1),
             max_time: Duration::from_mins(10),
             outputs: OutputStore::new(&dir.join("outputs")),

@@ -47,6 +47,10 @@ pub use settings::{RootAccess, SandboxConfig, SandboxLimits, SandboxSettings};
 
 use crate::SandboxProfile;
 
+/// The error for a program that should be confined on a system that cannot do it.
+pub(crate) const NOT_CONFINED: &str =
+    "cannot be confined on this system, see `lango doctor`; sandbox = \"off\" runs it without a sandbox";
+
 /// The sandbox that commands run in.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
@@ -67,6 +71,14 @@ type SandboxInit = Box<dyn FnOnce() -> Sandbox + Send>;
 impl LazySandbox {
     pub fn new(config: SandboxConfig) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(|| Sandbox::build(config)))))
+    }
+
+    /// Returns the sandbox, built on a blocking thread.
+    pub(crate) async fn built(&self) -> &Sandbox {
+        let building = self.clone();
+        // If the thread panics, the sandbox is built here.
+        let _ = tokio::task::spawn_blocking(move || drop(building.get().confinement().clone())).await;
+        self.get()
     }
 
     /// Returns the sandbox. The first call builds it and blocks.

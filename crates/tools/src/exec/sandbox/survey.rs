@@ -2,7 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fs,
+    fs::{self, Metadata},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -33,6 +34,30 @@ pub(super) enum Protection {
     /// It does not exist: an empty file or directory is created as the mount point.
     MissingFile,
     MissingDir,
+}
+
+/// The mode of placeholder directories: the sticky bit tells them from directories of the user.
+pub(super) const PLACEHOLDER_MODE: u32 = 0o1755;
+/// What a placeholder file contains: an empty configuration of git.
+pub(super) const PLACEHOLDER_TEXT: &str =
+    "# An empty file that lango creates while a sandboxed command runs, and removes afterwards.\n";
+
+impl Protection {
+    /// Whether what exists is a mount point that a command created.
+    pub(super) fn is_placeholder(self, path: &Path, metadata: &Metadata) -> bool {
+        match self {
+            Self::Existing => false,
+            Self::MissingDir => {
+                metadata.is_dir()
+                    && metadata.permissions().mode() & 0o7777 == PLACEHOLDER_MODE
+                    && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+            }
+            Self::MissingFile => {
+                metadata.len() == PLACEHOLDER_TEXT.len() as u64
+                    && fs::read_to_string(path).is_ok_and(|text| text == PLACEHOLDER_TEXT)
+            }
+        }
+    }
 }
 
 impl Survey {
@@ -68,8 +93,11 @@ impl Survey {
             self.protect(&top.join(name), Some(Protection::MissingDir));
         }
         self.protect(&top.join("agents"), Some(Protection::MissingDir));
-        if fs::symlink_metadata(top.join(".git")).is_err() {
-            self.protect(&top.join(".git"), Some(Protection::MissingDir));
+        let dot_git = top.join(".git");
+        let is_repository = fs::symlink_metadata(&dot_git)
+            .is_ok_and(|metadata| !Protection::MissingDir.is_placeholder(&dot_git, &metadata));
+        if !is_repository {
+            self.protect(&dot_git, Some(Protection::MissingDir));
         }
     }
 
@@ -84,8 +112,10 @@ impl Survey {
                     self.protected.insert(real, Protection::Existing);
                 }
             }
-            Ok(_) => {
-                self.protected.insert(path.to_owned(), Protection::Existing);
+            Ok(metadata) => {
+                // A placeholder of another command exists as long as one of the commands that use it.
+                let missing = missing.filter(|missing| missing.is_placeholder(path, &metadata));
+                self.protected.insert(path.to_owned(), missing.unwrap_or(Protection::Existing));
             }
             Err(_) if path.parent().is_some_and(Path::is_dir) => {
                 self.protected.extend(missing.map(|missing| (path.to_owned(), missing)));
@@ -138,9 +168,10 @@ impl Walk<'_> {
             if self.settings.deny.matches_name(name) {
                 self.deny(&entry.path());
             }
-            if is_writable && name == ".git" {
+            let is_known = self.found.protected.contains_key(&entry.path());
+            if is_writable && name == ".git" && !is_known {
                 repository::protect(&entry.path(), &mut self.found);
-            } else if is_writable && OWN_FILES.contains(&name) {
+            } else if is_writable && OWN_FILES.contains(&name) && !is_known {
                 self.found.protect(&entry.path(), None);
             } else if kind.is_dir() {
                 queue.push_back(entry.path());

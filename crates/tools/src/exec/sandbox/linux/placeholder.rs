@@ -16,10 +16,7 @@ use rustix::{
     mount::UnmountFlags,
 };
 
-use super::super::survey::{Protection, Survey};
-
-/// The mode of placeholder directories: the sticky bit tells them from directories of the user.
-const DIR_MODE: u32 = 0o1755;
+use super::super::survey::{PLACEHOLDER_MODE, PLACEHOLDER_TEXT, Protection, Survey};
 
 /// The placeholders of one command.
 #[derive(Debug, Default)]
@@ -106,18 +103,18 @@ impl Placeholder {
     fn is_untouched(&mut self) -> bool {
         let Ok(metadata) = self.file.metadata() else { return false };
         if self.is_dir {
-            return metadata.mode() & 0o7777 == DIR_MODE;
+            return metadata.mode() & 0o7777 == PLACEHOLDER_MODE;
         }
         let mut text = String::new();
-        metadata.len() == CONTENT.len() as u64
-            && (&mut self.file).take(CONTENT.len() as u64).read_to_string(&mut text).is_ok()
-            && text == CONTENT
+        metadata.len() == PLACEHOLDER_TEXT.len() as u64
+            && (&mut self.file).take(PLACEHOLDER_TEXT.len() as u64).read_to_string(&mut text).is_ok()
+            && text == PLACEHOLDER_TEXT
     }
 }
 
 fn create_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o755).create(path) {
-        Ok(()) => fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(DIR_MODE)),
+        Ok(()) => fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(PLACEHOLDER_MODE)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
@@ -125,12 +122,8 @@ fn create_dir(path: &Path) -> io::Result<()> {
 
 fn create_file(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o644).open(path) {
-        Ok(mut file) => file.write_all(CONTENT.as_bytes()),
+        Ok(mut file) => file.write_all(PLACEHOLDER_TEXT.as_bytes()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
-
-/// What a placeholder file contains: an empty configuration of git.
-const CONTENT: &str =
-    "# An empty file that lango creates while a sandboxed command runs, and removes afterwards.\n";

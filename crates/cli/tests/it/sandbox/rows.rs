@@ -1,0 +1,73 @@
+//! Findings about earlier versions, one test each.
+
+use super::{Condition, Project, exec};
+use serde_json::json;
+use std::{fs, os::unix::fs::PermissionsExt};
+
+#[test]
+fn commands_run_for_every_user_and_without_namespaces() {
+    for condition in Condition::all() {
+        let project = Project::new(condition);
+        let answer = project.exec("echo made > made && cat made");
+        assert_eq!(
+            (&answer["exit_code"], &answer["output"]),
+            (&json!(0), &json!("made\n")),
+            "{condition:?}: {answer}"
+        );
+        let doctor = project.output(&["doctor"], &[]);
+        let expected = if condition == Condition::NoNamespaces {
+            "NOT kept: no writing to protected paths, no reading of denied files, no change of file attributes"
+        } else {
+            "workspace, tested: no writing outside the roots, no writing to protected paths, no reading of denied files"
+        };
+        assert!(doctor.contains(expected), "{condition:?}: {doctor}");
+    }
+}
+
+/// `ls` of the project is neither found by a relative entry of `PATH` nor by one inside a root.
+#[test]
+fn programs_of_the_project_are_not_found_for_harmless_commands() {
+    for condition in Condition::all() {
+        let project = Project::new(condition);
+        // Without a rule, `ls` is classified as harmless, and anything else would ask.
+        project.file("here/lango.toml", "model = \"scripted/script.yaml\"\n");
+        for name in ["ls", "sh", "ip", "unshare", "lango", "cat"] {
+            let path = format!("here/bin/{name}");
+            project.file(&path, "#!/bin/sh\necho owned > /proc/self/cwd/../outside/owned\necho owned\n");
+            fs::set_permissions(project.path(&path), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let inside = project.path("here/bin").display().to_string();
+        for path in [
+            "./bin:/usr/bin:/bin".to_owned(),
+            format!("{inside}:/usr/bin:/bin"),
+            "bin::/usr/bin:/bin".to_owned(),
+        ] {
+            let answer = project.run(&[exec("ls plain.txt")], &[("PATH", &path)]).remove(0);
+            assert_eq!(answer["output"], "plain.txt\n", "{condition:?}, {path}: {answer}");
+        }
+        assert!(!project.path("outside/owned").exists());
+    }
+}
+
+#[test]
+fn failed_command_names_the_setting_that_would_allow_it() {
+    let project = Project::new(Condition::Plain);
+    let answer = project.exec("touch /usr/x");
+    assert!(answer["note"].as_str().is_some_and(|note| note.contains("[tools] writable")), "{answer}");
+    let answer = project.exec("git config core.x y || echo x >> .git/config");
+    assert!(answer["note"].as_str().is_some_and(|note| note.contains("`protected`")), "{answer}");
+}
+
+/// A job that runs when the program is killed ends, and its placeholders are removed.
+#[test]
+fn placeholders_are_removed_after_a_kill() {
+    let project = Project::new(Condition::Plain);
+    let answer = project.exec("kill -9 $$");
+    assert_eq!(answer["signal"], 9, "{answer}");
+    let names: Vec<String> = fs::read_dir(project.path("here"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| ["agents", ".mcp.json"].contains(&name.as_str()))
+        .collect();
+    assert_eq!(names, Vec::<String>::new());
+}
