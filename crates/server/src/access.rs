@@ -29,7 +29,7 @@ use std::{
 };
 
 /// The route that answers above every limit of connections.
-const HEALTH: &str = "/health";
+pub(crate) const HEALTH: &str = "/health";
 
 /// The address of the connection, as a request extension. The connection inserts it; without it, no proxy is trusted.
 #[derive(Clone, Copy, Debug)]
@@ -172,11 +172,13 @@ pub(crate) async fn check_host(
         Ok(origin) => origin,
         Err(violation) => return violation.into_response(),
     };
-    if is_refused_above_limit(&request) {
+    let is_health = is_health(&request);
+    if is_above_limit(&request) && !is_health {
         return AccessDenied::ConnectionLimit.into_response();
     }
     let permit = match access.address_permit(request.headers(), peer) {
         Ok(permit) => permit,
+        Err(_) if is_health => None,
         Err(denied) => return denied.into_response(),
     };
     if let Some(response) = origin.preflight(request.method(), request.headers()) {
@@ -211,13 +213,16 @@ pub(crate) async fn check_host(
     }
 }
 
-/// Whether the connection is above a limit and the request is not for `/health`, which always answers.
-fn is_refused_above_limit(request: &Request) -> bool {
-    let is_above_limit =
-        request.extensions().get::<Arc<Connection>>().is_some_and(|one| one.is_above_limit());
+/// Whether only `/health` may be answered on the connection of the request.
+fn is_above_limit(request: &Request) -> bool {
+    request.extensions().get::<Arc<Connection>>().is_some_and(|one| one.is_above_limit())
+}
+
+/// `/health` answers above every limit of connections and addresses.
+fn is_health(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let mount = request.extensions().get::<NestedPath>().map_or("", NestedPath::as_str);
-    is_above_limit && route.strip_prefix(mount.trim_end_matches('/')) != Some(HEALTH)
+    route.strip_prefix(mount.trim_end_matches('/')) == Some(HEALTH)
 }
 
 /// The inner layer: inserts the [`Principal`] of the request, or refuses it.

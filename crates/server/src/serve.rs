@@ -1,7 +1,7 @@
 //! The accept loop and the connections. Each connection has a task; a graceful shutdown lets requests finish.
 
 use crate::{
-    access::{AccessDenied, PeerAddr},
+    access::{AccessDenied, HEALTH, PeerAddr},
     connection::{
         address::AddressKey,
         paced_io::PacedIo,
@@ -191,12 +191,14 @@ impl ConnectionHandler {
             // The task of the connection is about to close it.
             return Ok(closing(AccessDenied::ConnectionLimit.into_response()));
         };
+        let is_health = request.uri().path() == HEALTH;
         request.extensions_mut().insert(PeerAddr(peer));
         request.extensions_mut().insert(Arc::clone(connection));
         let response = TowerToHyperService::new(self.router.clone()).call(request).await?;
         let response = match connection.address_load() {
             AddressLoad::Normal => response,
             AddressLoad::Close => closing(response),
+            AddressLoad::Refuse if is_health => closing(response),
             AddressLoad::Refuse => closing(AccessDenied::ConnectionLimit.into_response()),
         };
         Ok(response.map(|body| GuardedBody::wrap(body, guard)))

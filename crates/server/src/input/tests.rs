@@ -33,6 +33,19 @@ fn validate(mut body: Value, object: &'static ObjectShape) -> String {
 }
 
 #[test]
+fn response_to_many_or_large_errors_is_small() {
+    let items: Vec<Value> = vec![1.into(); 100_000];
+    let many = validate(json!({"events": items}), &bodies::CREATE_SESSION);
+    let errors: Vec<Value> = serde_json::from_str(&many).unwrap();
+    assert_eq!(errors.len(), 100);
+    let events: Vec<Value> = vec![json!({"unknown": "x".repeat(2_000)}); 100];
+    let large = validate(json!({"events": events}), &bodies::CREATE_SESSION);
+    assert!(large.len() < 128 * 1024 && large.contains("…"), "{} bytes", large.len());
+    let unquotable = validate(json!({"events": "x".repeat(1 << 20)}), &bodies::CREATE_SESSION);
+    assert_eq!(serde_json::from_str::<Value>(&unquotable).unwrap()[0]["input"], "…");
+}
+
+#[test]
 fn all_errors_are_listed_in_the_order_of_the_fields() {
     let body = json!({"appName": 1, "userId": 2, "sessionId": null, "newMessage": {"role": 3, "parts": {"a": 1}},
         "streaming": "maybe", "stateDelta": [], "customMetadata": 4});

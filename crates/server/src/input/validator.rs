@@ -7,16 +7,23 @@ use super::{
 };
 use serde_json::{Map, Value, json};
 
+/// The most errors that are reported. A list of invalid items would otherwise be answered with a response many times its size.
+const MAX_ERRORS: usize = 100;
+/// The most bytes of invalid input that the errors of a request repeat.
+const MAX_QUOTED_BYTES: usize = 64 * 1024;
+
 #[derive(Debug)]
 pub(crate) struct Validator {
     /// The path to the value that is being checked.
     loc: Vec<Value>,
     pub(crate) errors: Vec<ValidationError>,
+    /// The bytes of input that further errors may repeat.
+    quotable: usize,
 }
 
 impl Validator {
     pub(crate) fn new(root: &str) -> Self {
-        Self { loc: vec![root.into()], errors: Vec::new() }
+        Self { loc: vec![root.into()], errors: Vec::new(), quotable: MAX_QUOTED_BYTES }
     }
 
     pub(crate) fn check(&mut self, value: &mut Value, shape: &Shape) {
@@ -36,7 +43,26 @@ impl Validator {
     }
 
     fn error(&mut self, kind: &'static str, message: &str, value: &Value) {
-        self.errors.push(ValidationError::new(kind, &self.loc, message, value.clone()));
+        if self.is_full() {
+            return;
+        }
+        let input = self.quote(value);
+        self.errors.push(ValidationError::new(kind, &self.loc, message, input));
+    }
+
+    fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
+    }
+
+    /// A copy of an invalid value, or `"…"` if the errors repeat too much of the input already.
+    fn quote(&mut self, value: &Value) -> Value {
+        match size_within(value, self.quotable) {
+            Some(size) => {
+                self.quotable -= size;
+                value.clone()
+            }
+            None => "…".into(),
+        }
     }
 
     fn within(&mut self, segment: impl Into<Value>, check: impl FnOnce(&mut Self)) {
@@ -50,6 +76,9 @@ impl Validator {
             return self.error("list_type", "Input should be a valid list", value);
         };
         for (index, value) in items.iter_mut().enumerate() {
+            if self.is_full() {
+                return;
+            }
             self.within(index, |validator| validator.check(value, item));
         }
     }
@@ -64,10 +93,9 @@ impl Validator {
         }
         if object.closed {
             let is_known = |key: &str| object.fields.iter().any(|field| is_spelling_of(key, field.name));
-            for (key, value) in map.iter().filter(|(key, _)| !is_known(key)) {
-                let (key, value) = (key.clone(), value.clone());
+            for (key, value) in map.iter().filter(|(key, _)| !is_known(key)).take(MAX_ERRORS) {
                 let message = "Extra inputs are not permitted";
-                self.within(key, |validator| validator.error("extra_forbidden", message, &value));
+                self.within(key.clone(), |validator| validator.error("extra_forbidden", message, value));
             }
         }
     }
@@ -75,10 +103,7 @@ impl Validator {
     fn check_field(&mut self, map: &mut Map<String, Value>, field: &FieldShape) {
         let Some(key) = find_key(map, field.name) else {
             if field.requirement == Requirement::Required {
-                let input = Value::Object(map.clone());
-                self.within(field.name, |validator| {
-                    validator.errors.push(ValidationError::missing(&validator.loc, input));
-                });
+                self.missing(map, field.name);
             }
             return;
         };
@@ -88,6 +113,18 @@ impl Validator {
         }
         let value = &mut map[&key];
         self.within(key, |validator| validator.check(value, &field.shape));
+    }
+
+    fn missing(&mut self, map: &Map<String, Value>, name: &str) {
+        if self.is_full() {
+            return;
+        }
+        let size = members_within(map, self.quotable);
+        let input = size.map_or_else(|| "…".into(), |_| Value::Object(map.clone()));
+        self.quotable -= size.unwrap_or_default();
+        self.within(name, |validator| {
+            validator.errors.push(ValidationError::missing(&validator.loc, input));
+        });
     }
 
     fn check_flag(&mut self, value: &mut Value) {
@@ -113,12 +150,40 @@ impl Validator {
             None if body.len() % 4 == 1 => "Invalid input length".to_owned(),
             None => return,
         };
+        if self.is_full() {
+            return;
+        }
         let message = format!("Data should be valid base64: {problem}");
+        let input = self.quote(value);
         self.errors.push(ValidationError {
             context: Some(json!({"encoding": "base64", "encoding_error": problem})),
-            ..ValidationError::new("bytes_invalid_encoding", &self.loc, message, value.clone())
+            ..ValidationError::new("bytes_invalid_encoding", &self.loc, message, input)
         });
     }
+}
+
+/// The approximate size of a value in bytes; `None` above the limit. Visits no more of the value than the limit allows.
+fn size_within(value: &Value, limit: usize) -> Option<usize> {
+    const SCALAR: usize = 8;
+    let size = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => SCALAR,
+        Value::String(text) => SCALAR + text.len(),
+        Value::Array(items) => {
+            return items
+                .iter()
+                .try_fold(SCALAR, |sum, item| Some(sum + size_within(item, limit.checked_sub(sum)?)?));
+        }
+        Value::Object(map) => return members_within(map, limit),
+    };
+    (size <= limit).then_some(size)
+}
+
+/// Like [`size_within`], for the members of an object.
+fn members_within(map: &Map<String, Value>, limit: usize) -> Option<usize> {
+    map.iter().try_fold(8, |sum, (key, value)| {
+        let sum = sum + key.len();
+        Some(sum + size_within(value, limit.checked_sub(sum)?)?)
+    })
 }
 
 /// The values that pydantic accepts as a boolean.

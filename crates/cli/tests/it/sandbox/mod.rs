@@ -120,6 +120,7 @@ impl Project {
             Condition::Plain | Condition::NoNamespaces => Command::new(LANGO),
         };
         command
+            .arg("--trust")
             .args(args)
             .current_dir(self.path("here"))
             .stdin(Stdio::null())
