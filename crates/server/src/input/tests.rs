@@ -38,7 +38,7 @@ fn response_to_many_or_large_errors_is_small() {
     let many = validate(json!({"events": items}), &bodies::CREATE_SESSION);
     let errors: Vec<Value> = serde_json::from_str(&many).unwrap();
     assert_eq!(errors.len(), 100);
-    let events: Vec<Value> = vec![json!({"unknown": "x".repeat(2_000)}); 100];
+    let events: Vec<Value> = vec![json!({"author": ["x".repeat(2_000)]}); 100];
     let large = validate(json!({"events": events}), &bodies::CREATE_SESSION);
     assert!(large.len() < 128 * 1024 && large.contains("…"), "{} bytes", large.len());
     let unquotable = validate(json!({"events": "x".repeat(1 << 20)}), &bodies::CREATE_SESSION);
