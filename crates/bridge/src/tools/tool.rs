@@ -2,7 +2,7 @@
 
 use crate::{
     store::state,
-    tools::guard::{self, Guard, GuardDecision, UNTRUSTED},
+    tools::guard::{self, Admission, Guard, GuardDecision, UNTRUSTED},
 };
 use adk::{
     content::{Blob, Part},
@@ -56,11 +56,12 @@ impl ToolAdapter {
         if context.begun && effect == Effect::Once {
             return Err(ToolError::Interrupted);
         }
-        match self.admit(&args, &context) {
-            GuardDecision::Run => {}
+        self.probe_sandbox().await?;
+        let admission = match self.admit(&args, &context) {
+            GuardDecision::Run(admission) => admission,
             GuardDecision::Ask(question) => return Ok(ToolOutcome::Ask(question)),
             GuardDecision::Refuse(why) => return Err(ToolError::Failed(why)),
-        }
+        };
         if effect != Effect::ReadOnly {
             let begun = context.begin().await;
             begun.map_err(|error| {
@@ -71,7 +72,15 @@ impl ToolAdapter {
         let progress_mask = Mutex::new(mask.stream());
         let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
         let outcome = self.tool.call(ToolRequest { id: context.call_id.clone(), args, host }).await;
-        self.mask_outcome(outcome, &context, &mask)
+        self.mask_outcome(outcome, &context, (&mask, &admission))
+    }
+
+    /// Probes the sandbox on a blocking thread, so that the decision does not block.
+    async fn probe_sandbox(&self) -> Result<(), ToolError> {
+        let sandbox = self.guard.as_ref().and_then(|guard| guard.sandbox_to_probe(&*self.tool));
+        let Some(sandbox) = sandbox else { return Ok(()) };
+        let probed = tokio::task::spawn_blocking(move || drop(sandbox.get().clone())).await;
+        probed.map_err(|error| ToolError::Failed(format!("the sandbox cannot be set up: {error}")))
     }
 
     fn admit(&self, args: &Map<String, Value>, context: &ToolContext) -> GuardDecision {
@@ -81,7 +90,7 @@ impl ToolAdapter {
             None if self.tool.spec().confirm && context.confirmation.is_none() => {
                 GuardDecision::Ask(guard::plain_question(name))
             }
-            None => GuardDecision::Run,
+            None => GuardDecision::Run(Admission::default()),
         }
     }
 
@@ -90,13 +99,13 @@ impl ToolAdapter {
         &self,
         outcome: Result<ToolReply, ToolsError>,
         context: &ToolContext,
-        mask: &Mask,
+        (mask, admission): (&Mask, &Admission),
     ) -> Result<ToolOutcome, ToolError> {
         match outcome {
             Ok(ToolReply::Done(value)) => {
                 let value = mask.apply_json(value);
-                if self.tool.spec().untrusted && context.state(UNTRUSTED).is_none_or(|known| known.is_null())
-                {
+                let is_untrusted = self.tool.spec().untrusted || admission.is_untrusted;
+                if is_untrusted && context.state(UNTRUSTED).is_none_or(|known| known.is_null()) {
                     context.set_state(UNTRUSTED, guard::source(&*self.tool, &value).into());
                 }
                 Ok(ToolOutcome::Done(value))

@@ -2,7 +2,7 @@
 
 use super::{conversation::TELEMETRY_FLUSH_TIMEOUT, listen};
 use crate::{apps::Apps, args::ServeArgs, config::Settings, screen, wiring};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use bridge::{Archive, Runs};
 use server::{ServerState, ShutdownSignal, router};
 use std::{
@@ -15,6 +15,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
 };
+use tools::policy::{ApprovalMode, SandboxCapability};
 
 /// How long a server that exits with active runs waits until their drafts are saved.
 const DRAFT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,6 +25,7 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Result<()> {
     listen::check(&args)?;
+    let settings = &with_mode(settings, args.mode)?;
     let mut signals = Signals::listen()?;
     let store = tokio::select! {
         opened = wiring::open_served_store(settings) => opened?,
@@ -84,6 +86,17 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
         Some(served) => Ok(served),
         None => park(&server).await,
     }
+}
+
+/// The settings with the mode of the command line, which the sandbox must support.
+fn with_mode(settings: &Settings, mode: Option<ApprovalMode>) -> anyhow::Result<Settings> {
+    let mut settings = settings.clone();
+    settings.tools.mode = mode.unwrap_or(settings.tools.mode);
+    if settings.tools.mode.is_permissive() {
+        let capability = SandboxCapability::from(&wiring::confinement(&settings));
+        capability.check_mode(settings.tools.mode).map_err(|why| anyhow!(why))?;
+    }
+    Ok(settings)
 }
 
 /// Prints the link for a browser. Locating the page may start a program, so the server listens meanwhile.

@@ -3,7 +3,8 @@
 use super::mcp;
 use crate::config::{RootSettings, Settings};
 use adk::tool::{Tool, Toolset};
-use bridge::{Guard, ToolAdapter};
+use anyhow::anyhow;
+use bridge::{Guard, ModeSwitch, ToolAdapter};
 use std::{path::PathBuf, sync::Arc};
 use tools::{
     OutputStore, RuleBook, ToolRegistry,
@@ -12,6 +13,7 @@ use tools::{
     fetch::AllowedAddrs,
     files::{FileRoot, FileRoots},
     mcp::McpServers,
+    policy::{CommandSandbox, LazyCommandSandbox, ProtectedPaths, SandboxCapability, SearchPath},
     stub::StubTool,
 };
 
@@ -20,28 +22,47 @@ pub(crate) struct Toolbox {
     pub(crate) registry: ToolRegistry,
     /// The MCP servers and their tools.
     pub(crate) servers: Arc<McpServers>,
+    pub(crate) sandbox: LazyCommandSandbox,
     guard: Arc<Guard>,
 }
 
 impl Toolbox {
-    /// Creates no files and starts no processes; tools do that on first use.
-    pub(crate) fn open(settings: &Settings, attended: bool) -> anyhow::Result<Self> {
-        Self::build(settings, attended, true)
+    /// Creates no files and starts no processes; tools do that on first use. Only the modes `edits` and `auto` probe the sandbox
+    /// now: they fail if it is incomplete.
+    pub(crate) fn open(settings: &Settings, attended: bool, mode: ModeSwitch) -> anyhow::Result<Self> {
+        let wanted = mode.get();
+        let toolbox = Self::build(settings, (attended, mode), true)?;
+        if wanted.is_permissive() {
+            toolbox.sandbox.get().capability.check_mode(wanted).map_err(|why| anyhow!(why))?;
+        }
+        Ok(toolbox)
     }
 
     /// Like [`open`](Self::open), without printing problems of MCP servers.
     pub(crate) fn quiet(settings: &Settings) -> anyhow::Result<Self> {
-        Self::build(settings, false, false)
+        Self::build(settings, (false, ModeSwitch::default()), false)
     }
 
-    fn build(settings: &Settings, attended: bool, report_problems: bool) -> anyhow::Result<Self> {
+    fn build(
+        settings: &Settings,
+        (attended, mode): (bool, ModeSwitch),
+        report_problems: bool,
+    ) -> anyhow::Result<Self> {
         let config = &settings.tools;
         let roots = roots(settings)?;
         let outputs = OutputStore::new(&settings.home.join("kept"))
             .with_max_bytes(config.keep_bytes)
             .with_mask(config.mask.clone());
+        let command_sandbox = LazySandbox::new(sandbox_config(settings));
+        let sandbox = policy_sandbox(settings, command_sandbox.clone());
         let guard =
-            Guard::new(config.policy.clone(), rule_book(settings), roots.paths(), config.mask.clone());
+            Guard::new(config.policy.clone(), rule_book(settings), roots.paths(), config.mask.clone())
+                .with_mode(mode)
+                .with_sandbox(
+                    sandbox.clone(),
+                    protected(settings),
+                    SearchPath::new(&config.environment.path),
+                );
         let guard = guard.users_decide(config.users_decide);
         let guard = if attended { guard } else { guard.unattended() };
         let watchdog = Watchdog::new(own_executable());
@@ -49,7 +70,7 @@ impl Toolbox {
             roots,
             outputs: outputs.clone(),
             env: config.environment.clone(),
-            sandbox: LazySandbox::new(sandbox_config(settings)),
+            sandbox: command_sandbox,
             watchdog: watchdog.clone(),
             limits: config.limits,
         };
@@ -65,7 +86,7 @@ impl Toolbox {
             registry.add("commands in lango.toml", command)?;
         }
         let servers = mcp::servers(settings, &registry, &outputs, report_problems);
-        Ok(Self { registry, servers, guard: Arc::new(guard) })
+        Ok(Self { registry, servers, sandbox, guard: Arc::new(guard) })
     }
 
     /// The tool behind the guard, as an ADK tool.
@@ -95,6 +116,23 @@ pub(crate) fn roots(settings: &Settings) -> Result<FileRoots, tools::ToolsError>
     };
     let (first, others) = (&settings.tools.root, &settings.tools.others);
     FileRoots::new(open(first)?, others.iter().map(open).collect::<Result<_, _>>()?)
+}
+
+/// The sandbox of commands as the policy sees it.
+fn policy_sandbox(settings: &Settings, sandbox: LazySandbox) -> LazyCommandSandbox {
+    let resolved = |path: PathBuf| path.canonicalize().unwrap_or(path);
+    let writable = sandbox_config(settings).writable.into_iter().map(resolved).collect();
+    let (network, home) = (settings.tools.network, PathBuf::from(&settings.tools.environment.home));
+    LazyCommandSandbox::new(move || {
+        let capability = SandboxCapability::from(sandbox.get().confinement());
+        CommandSandbox { capability, network, writable, home }
+    })
+}
+
+/// The paths that ask by name, beyond those with a fixed name. Temporary files are in the data directory.
+fn protected(settings: &Settings) -> ProtectedPaths {
+    let paths = [settings.home.clone(), settings.agents_dir.clone()].into_iter().chain(settings.file.clone());
+    ProtectedPaths::new(paths).except(settings.tools.environment.tmp.clone())
 }
 
 /// The stored approval rules.
