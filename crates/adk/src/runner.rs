@@ -105,6 +105,11 @@ impl RunRequest {
         }
     }
 
+    /// Whether the message responds to a call.
+    pub fn is_answer(&self) -> bool {
+        matches!(&self.input, Input::Message(content) if content.responses().next().is_some())
+    }
+
     /// Refuses a message with function calls: only models call tools.
     pub fn check_input(&self) -> Result<(), RunError> {
         match &self.input {
@@ -170,6 +175,12 @@ impl<S: TurnService> Runner<S> {
             }
             step = turn.next_step();
         }
+    }
+
+    /// Fails if the message responds to a call that is not open. Stores nothing.
+    pub async fn check_answers(&self, request: &RunRequest) -> Result<(), RunError> {
+        let Input::Message(content) = &request.input else { return Ok(()) };
+        self.load(request, &|_| {}).await?.find_answered_calls(Some(content)).await.map(drop)
     }
 
     /// Loads the session, settles open work, and stores the message.

@@ -137,7 +137,10 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     /// The calls that the message responds to. Fails if one of them is unknown.
-    async fn find_answered_calls(&mut self, content: Option<&Content>) -> Result<Vec<PendingCall>, RunError> {
+    pub(crate) async fn find_answered_calls(
+        &mut self,
+        content: Option<&Content>,
+    ) -> Result<Vec<PendingCall>, RunError> {
         let mut found = Vec::new();
         for response in content.into_iter().flat_map(Content::responses) {
             let id = response.id_or_name();

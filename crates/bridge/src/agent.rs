@@ -151,7 +151,7 @@ impl Agent {
     /// The run that a message continues, because it answers a question of that run.
     pub(crate) async fn answered_run(&self, request: &RunRequest) -> Result<Option<String>, RunError> {
         let Input::Message(content) = &request.input else { return Ok(None) };
-        if content.responses().next().is_none() {
+        if !request.is_answer() {
             return Ok(None);
         }
         let Some(session) = self.sessions.get(&request.key).await? else { return Ok(None) };
@@ -179,8 +179,7 @@ impl Agent {
 
 /// The id that the request chose for its run. A response to a call continues the invocation of that call, whatever id is given.
 pub(crate) fn requested_id(request: &RunRequest) -> Option<&str> {
-    let responds = matches!(&request.input, Input::Message(content) if content.responses().next().is_some());
-    request.invocation_id.as_deref().filter(|_| !responds)
+    request.invocation_id.as_deref().filter(|_| !request.is_answer())
 }
 
 impl fmt::Debug for Agent {

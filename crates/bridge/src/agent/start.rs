@@ -88,6 +88,8 @@ impl Agent {
         request: RunRequest,
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
+        // Accepted means that it can be answered: a second answer to one question is refused now, not after it has waited.
+        self.check_answers(turn, &request).await?;
         let queued = turn.enqueue(QueuedRequest::payload(&request)).await;
         queued.map_err(|error| not_found(service_error(error, &request.key)))?;
         self.run_from_queue(turn, request, out).await

@@ -82,17 +82,35 @@ impl Agent {
     ) -> Result<(), RunError> {
         let cancel = request.cancel.child_token();
         turn.cancel_on_loss(cancel.clone());
-        let options = RunOptions::encode(&request.config);
-        let sessions = TurnSessions::new(self.sessions.clone(), Arc::clone(turn), options);
-        let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
         let ledger = Arc::new(LedgerAdapter(Arc::clone(turn)));
-        let runner = Runner::new(Arc::clone(&self.tree), sessions, artifacts).with_ledger(ledger);
+        let runner = self.runner(turn, &request.config).with_ledger(ledger);
         let draft_flush = self.turns.draft_flush().clone();
         let config = RunConfig { draft_flush, ..self.bounds.apply(request.config) };
         let invocation_id = Some(turn.run_id().to_owned());
         let request = RunRequest { cancel, config, invocation_id, ..request };
         // Boxed: the future of a run is large.
         Box::pin(self.run_corrected(&runner, request, out)).await
+    }
+
+    /// Refuses an answer to a call that is not open. The session is read from the store: the run that made the call may
+    /// be in progress, also in another process.
+    pub(super) async fn check_answers(
+        &self,
+        turn: &Arc<TurnHandle>,
+        request: &RunRequest,
+    ) -> Result<(), RunError> {
+        if !request.is_answer() {
+            return Ok(());
+        }
+        self.sessions.evict(&request.key);
+        self.runner(turn, &request.config).check_answers(request).await
+    }
+
+    fn runner(&self, turn: &Arc<TurnHandle>, config: &RunConfig) -> Runner<TurnSessions> {
+        let options = RunOptions::encode(config);
+        let sessions = TurnSessions::new(self.sessions.clone(), Arc::clone(turn), options);
+        let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
+        Runner::new(Arc::clone(&self.tree), sessions, artifacts)
     }
 
     /// Retries once, with a correction that lists the agents, if the model named an unknown agent (spec G).

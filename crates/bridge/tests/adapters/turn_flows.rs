@@ -16,7 +16,7 @@ use adk::{
 };
 use bridge::{
     Agent, Budget, Runs,
-    runs::{ReaderItem, StartOptions},
+    runs::{ReaderItem, StartError, StartOptions},
 };
 use serde_json::{Map, Value, json};
 use session::RunStatus;
@@ -349,7 +349,7 @@ async fn last_author_of_imported_events_is_the_active_agent() {
     }
 }
 
-/// Both answers name the waiting run; for the second, the run is running again.
+/// Two answers arrive while the run waits, a third one while it is in progress.
 #[tokio::test]
 async fn second_answer_to_one_question_is_refused() {
     for backend in backends() {
@@ -370,6 +370,13 @@ async fn second_answer_to_one_question_is_refused() {
         };
         assert_eq!(continued.id(), asking.id(), "{}", backend.name);
         assert!(runs.is_running(&key()), "the refused answer does not hide the run");
+        // The run that asked is in progress: a third answer would have to wait for it.
+        let third = runs.start(&agent, yes(), StartOptions::default()).await;
+        assert!(
+            matches!(third, Err(StartError::Run(RunError::UnknownCall { .. }))),
+            "{}: {third:?}",
+            backend.name
+        );
         gate.add_permits(1);
         while matches!(continued.next().await.unwrap(), ReaderItem::Entry(_)) {}
         assert_eq!(statuses(&backend.store).await, [RunStatus::Done], "{}", backend.name);
