@@ -69,9 +69,9 @@ impl RunError {
             Self::OutOfTokens { .. } => Some("OUT_OF_TOKENS"),
             Self::OutOfMoney { .. } => Some("OUT_OF_MONEY"),
             Self::NothingNew { .. } => Some("NOTHING_NEW"),
-            Self::AgentNotFound { .. }
-            | Self::TransferLoop { .. }
-            | Self::SessionNotFound(_)
+            Self::AgentNotFound { .. } => Some("AGENT_NOT_FOUND"),
+            Self::TransferLoop { .. } => Some("TRANSFER_LOOP"),
+            Self::SessionNotFound(_)
             | Self::CallInMessage
             | Self::UnknownCall { .. }
             | Self::Cancelled

@@ -43,6 +43,8 @@ pub struct RunConfig {
     pub max_llm_calls: u32,
     /// The timeout of one tool call.
     pub tool_timeout: Duration,
+    /// The caller continues the run after [`RunError::AgentNotFound`], so that error has no event.
+    pub retries_unknown_agent: bool,
     pub limits: RunLimits,
     /// Copied to every event of the run.
     pub custom_metadata: Option<Map<String, Value>>,
@@ -58,6 +60,7 @@ impl Default for RunConfig {
             streaming: StreamingMode::None,
             max_llm_calls: 500,
             tool_timeout: Duration::from_mins(2),
+            retries_unknown_agent: false,
             limits: RunLimits::default(),
             custom_metadata: None,
             trace: Trace::default(),

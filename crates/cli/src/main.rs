@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == CONFINE) {
         return confined_main(words);
     }
-    let args = CliArgs::parse();
+    let args = CliArgs::try_parse().unwrap_or_else(|error| screen::exit_with_usage(&error));
     match start(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => screen::report(&error),

@@ -42,16 +42,28 @@ impl<S: TurnService> Turn<'_, S> {
         event.actions = answers.actions;
         let called = calls.iter().map(|call| call.part.call()).zip(event.responses());
         self.meter.add_responses(called.filter_map(|(call, answer)| Some((call?, answer))));
-        // A caller that can correct the error continues the turn.
         let effect = if answers.fault.is_some() { RunEffect::Continues } else { RunEffect::ByLog };
         // The question and the responses of its step share a commit: no question is open while its run is running.
         let question = question.map(LogEntry::continues);
-        self.record_all(question.into_iter().chain([LogEntry { event, effect, recipe: None }]).collect())
-            .await?;
-        if self.cancel.is_cancelled() {
-            return Err(RunError::Cancelled);
+        let entries = question.into_iter().chain([LogEntry { event, effect, recipe: None }]).collect();
+        match answers.fault {
+            Some(error) if !self.is_retried(&error) => {
+                self.fail(entries, self.event_by(node), error, None).await
+            }
+            fault => {
+                self.record_all(entries).await?;
+                if self.cancel.is_cancelled() {
+                    return Err(RunError::Cancelled);
+                }
+                fault.map_or(Ok(()), Err)
+            }
         }
-        answers.fault.map_or(Ok(()), Err)
+    }
+
+    /// Whether the run goes on after this error, or ends as cancelled.
+    fn is_retried(&self, error: &RunError) -> bool {
+        let is_unknown_agent = matches!(error, RunError::AgentNotFound { .. });
+        self.cancel.is_cancelled() || (is_unknown_agent && self.config.retries_unknown_agent)
     }
 
     /// The event with questions to the user; `None` if no call needs a confirmation.

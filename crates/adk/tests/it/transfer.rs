@@ -147,6 +147,7 @@ async fn a_transfer_to_an_unknown_agent_gets_a_response_and_ends_the_run() {
     00 user   hi
     01 root   → transfer_to_agent#1(agent_name="nobody")
     02 root   ← transfer_to_agent#1 {error="failed to find agent: nobody"}
+    03 root    [AGENT_NOT_FOUND: failed to find agent: nobody]
     "#);
     app.say("again").await.result.unwrap();
     assert_snapshot!(contents_shape(&root.last_asked().contents), @r#"
@@ -169,6 +170,7 @@ async fn a_silent_transfer_loop_is_an_error() {
     02 root   ← transfer_to_agent#1 {result=null} [to a]
     03 a      → transfer_to_agent#2(agent_name="root")
     04 a      ← transfer_to_agent#2 {error="the agents transfer the conversation in a loop: root → a → root"}
+    05 a       [TRANSFER_LOOP: the agents transfer the conversation in a loop: root → a → root]
     "#);
 }
 

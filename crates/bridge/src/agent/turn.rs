@@ -85,7 +85,8 @@ impl Agent {
         let ledger = Arc::new(LedgerAdapter(Arc::clone(turn)));
         let runner = self.runner(turn, &request.config).with_ledger(ledger);
         let draft_flush = self.turns.draft_flush().clone();
-        let config = RunConfig { draft_flush, ..self.bounds.apply(request.config) };
+        let retries_unknown_agent = self.has_sub_agents();
+        let config = RunConfig { draft_flush, retries_unknown_agent, ..self.bounds.apply(request.config) };
         let invocation_id = Some(turn.run_id().to_owned());
         let request = RunRequest { cancel, config, invocation_id, ..request };
         // Boxed: the future of a run is large.
@@ -126,11 +127,14 @@ impl Agent {
             other => return other,
         };
         let RunError::AgentNotFound { name } = &first else { return Err(first) };
-        let Some(correction) = self.correction(name) else { return Err(first) };
+        if !self.has_sub_agents() {
+            return Err(first);
+        }
+        let correction = self.correction(name);
         let retry = RunRequest {
             continue_run: true,
             message_metadata: Map::from_iter([(CORRECTION.to_owned(), json!(true))]),
-            config,
+            config: RunConfig { retries_unknown_agent: false, ..config },
             cancel,
             ..RunRequest::message(key, Content::user(correction))
         };
@@ -142,9 +146,14 @@ impl Agent {
         }
     }
 
-    /// The correction for an unknown agent name; `None` for an agent without sub-agents.
-    fn correction(&self, name: &str) -> Option<String> {
+    /// An agent without sub-agents has no valid name that a correction could list.
+    fn has_sub_agents(&self) -> bool {
+        self.tree.nodes().nth(1).is_some()
+    }
+
+    /// The correction for an unknown agent name.
+    fn correction(&self, name: &str) -> String {
         let names: Vec<&str> = self.tree.nodes().skip(1).map(|node| node.agent.name.as_str()).collect();
-        (!names.is_empty()).then(|| history::correction(name, &names.join(", ")))
+        history::correction(name, &names.join(", "))
     }
 }

@@ -159,6 +159,10 @@ async fn spec_g3_second_unknown_agent_is_not_corrected() {
         assert!(matches!(error, RunError::RetryFailed { .. }), "{}: {error:?}", backend.name);
         assert_eq!(error.to_string(), "failed to find agent: ghost");
         assert_eq!(model.requests().len(), 2);
+        let log = log(&backend.store).await;
+        let errors: Vec<&String> = log.iter().filter(|line| line.contains(": !")).collect();
+        assert_eq!(errors, ["root: !AGENT_NOT_FOUND"], "{}: {log:?}", backend.name);
+        assert_eq!(log.last(), errors.first().copied(), "the last event reports the error");
     }
 }
 
@@ -184,6 +188,7 @@ async fn spec_g5_agent_without_sub_agents_is_not_corrected() {
         assert!(matches!(error, RunError::AgentNotFound { .. }));
         assert_eq!(model.requests().len(), 1);
         assert_eq!(runs(&backend.store).await[0].status, RunStatus::Failed);
+        assert_eq!(log(&backend.store).await.last().unwrap(), "root: !AGENT_NOT_FOUND", "{}", backend.name);
         // The call has a result, so the next request is legal.
         assert_eq!(agent.run_and_collect(say("again")).await.unwrap(), "re: again");
     }

@@ -4,7 +4,7 @@ use super::{ask, attach, conversation::Conversation, interrupt::Interrupts, pipe
 use crate::{
     args::RunArgs,
     config::Settings,
-    screen::{Mode, Style, View, one_line},
+    screen::{Mode, Style, View, note, one_line},
 };
 use adk::content::Content;
 use anyhow::{Context, bail};
@@ -31,7 +31,7 @@ pub(crate) async fn run(settings: &Settings, run: RunArgs) -> anyhow::Result<()>
     done?;
     if !run.json {
         let session = &conversation.key.session_id;
-        let _ = writeln!(io::stderr(), "(to continue: lango run --session {session} \"…\")");
+        note(&format!("(to continue: lango run --session {session} \"…\")"));
     }
     Ok(())
 }
@@ -48,10 +48,7 @@ async fn converse(
     while let Some(question) = conversation.questions().await?.into_iter().next() {
         let Some(reply) = ask::ask(&question, &mut io::stderr(), style).await? else {
             let name = one_line(question.call.name(), 60);
-            let _ = writeln!(
-                io::stderr(),
-                "{name} waits for approval: answer with lango chat --session {session}"
-            );
+            note(&format!("{name} waits for approval: answer with lango chat --session {session}"));
             break;
         };
         let answer = ask::answer(&question, reply);

@@ -48,6 +48,17 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Prints an error of the argument parser, or the help, and exits. The parser repeats arguments as they are.
+pub(crate) fn exit_with_usage(error: &clap::Error) -> ! {
+    let text = error.to_string();
+    let safe = printable(&text);
+    if safe == text {
+        error.exit();
+    }
+    let _ = writeln!(io::stderr(), "{}", safe.trim_end());
+    std::process::exit(error.exit_code())
+}
+
 /// Prints a line to standard error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text));

@@ -483,6 +483,26 @@ rules:
 }
 
 #[test]
+fn invisible_characters_of_arguments_are_shown_as_escapes() {
+    let env = TestEnv::new();
+    let session = format!("k{TAGS}");
+    let run = env.lango(&["run", "--session", &session, "hi"]);
+    assert!(run.err.contains("--session k<U+E006E><U+E006F>"), "{run:?}");
+    for args in [
+        &["run", &format!("--bogus{TAGS}")][..],
+        &["serve", "--port", &format!("80{TAGS}")],
+        &["sessions", "show", &session, &format!("--as{TAGS}")],
+        &["chat", "--server", &format!("http://a\u{202e}b{TAGS}"), "--bad"],
+        &["run", "--config", &format!("none{TAGS}.toml"), "hi"],
+        &["sessions", "show", &format!("none{TAGS}")],
+    ] {
+        let output = env.lango(args);
+        assert_ne!(output.code, Some(0), "{output:?}");
+        assert!(!is_invisible(&output.out) && !is_invisible(&output.err), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
 fn invisible_characters_are_shown_as_escapes_in_a_pipe_and_stored_unchanged() {
     let env = env_with_invisible_text();
     let run = env.lango(&["run", "--session", "k", &format!("hi{TAGS}")]);

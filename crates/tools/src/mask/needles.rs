@@ -1,6 +1,7 @@
 //! The forms of a secret that are searched for: verbatim, reversed, hex, base64, percent-encoded and JSON-escaped.
 //!
-//! The needles are computed once and searched for together, in one pass.
+//! The needles are computed once and searched for together, in one pass. A second pass over the text without its line breaks finds hex
+//! and base64 that a program has wrapped.
 
 use std::{fmt::Write as _, ops::Range};
 
@@ -12,9 +13,17 @@ use base64::{
 
 use super::MIN_SECRET;
 
+/// One form of a secret.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Needle {
+    form: Vec<u8>,
+    /// Programs wrap this form into lines.
+    is_wrapped: bool,
+}
+
 pub(super) struct Needles {
     /// Sorted.
-    all: Vec<Vec<u8>>,
+    all: Vec<Needle>,
     longest: usize,
     /// Hash set of the first three bytes of needles: most ends of a text are no prefix of a needle.
     prefixes: Vec<bool>,
@@ -24,42 +33,110 @@ pub(super) struct Needles {
 impl Needles {
     /// `None` if the needles exceed the limits of the search.
     pub(super) fn compile(secrets: &[String]) -> Option<Self> {
-        let mut all: Vec<Vec<u8>> = secrets.iter().flat_map(|secret| forms(secret)).collect();
-        all.retain(|needle| needle.len() >= MIN_SECRET);
+        let mut all: Vec<Needle> = secrets.iter().flat_map(|secret| needles(secret)).collect();
+        all.retain(|needle| needle.form.len() >= MIN_SECRET);
         all.sort();
-        all.dedup();
+        all.dedup_by(|next, kept| {
+            let is_same = next.form == kept.form;
+            kept.is_wrapped |= is_same && next.is_wrapped;
+            is_same
+        });
         let search = AhoCorasick::builder()
             // The longest: a needle wins over its own prefix.
             .match_kind(MatchKind::LeftmostLongest)
             // A DFA of a long key would need tens of megabytes.
             .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(&all)
+            .build(all.iter().map(|needle| &needle.form))
             .ok()?;
         let mut prefixes = vec![false; 1 << PREFIX_BITS];
         for needle in &all {
-            prefixes[prefix_hash(needle)] = true;
+            prefixes[prefix_hash(&needle.form)] = true;
         }
-        let longest = all.iter().map(Vec::len).max().unwrap_or(0);
+        let longest = all.iter().map(|needle| needle.form.len()).max().unwrap_or(0);
         Some(Self { all, longest, prefixes, search })
     }
 
-    pub(super) fn find_all(&self, text: &[u8]) -> impl Iterator<Item = Range<usize>> {
-        self.search.find_iter(text).map(|found| found.range())
+    /// The secrets in `text`, in order and without overlaps.
+    pub(super) fn find_all(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let mut found: Vec<Range<usize>> = self.search.find_iter(text).map(|found| found.range()).collect();
+        if let Some(joined) = JoinedLines::new(text) {
+            let wrapped = self.search.find_iter(&joined.bytes);
+            let wrapped = wrapped.filter(|found| self.all[found.pattern().as_usize()].is_wrapped);
+            found.extend(wrapped.map(|found| joined.original(found.range())));
+            found.sort_by_key(|range| range.start);
+            found.dedup_by(|next, kept| {
+                let overlaps = next.start < kept.end;
+                kept.end = if overlaps { kept.end.max(next.end) } else { kept.end };
+                overlaps
+            });
+        }
+        found
     }
 
     /// Length of the longest end of `text` that a needle begins with and continues.
     pub(super) fn partial_suffix(&self, text: &[u8]) -> usize {
+        let unwrapped = self.longest_partial(text, |_| true);
+        let wrapped = JoinedLines::new(text).map_or(0, |joined| {
+            let length = self.longest_partial(&joined.bytes, |needle| needle.is_wrapped);
+            let start = joined.bytes.len() - length;
+            if length < MIN_WRAPPED { 0 } else { text.len() - joined.original(start..start + 1).start }
+        });
+        // Longer ones contain more than line breaks and usual indentation.
+        let wrapped = if wrapped > 4 * self.longest { 0 } else { wrapped };
+        unwrapped.max(wrapped)
+    }
+
+    fn longest_partial(&self, text: &[u8], is_searched: impl Fn(&Needle) -> bool) -> usize {
         let first = text.len().saturating_sub(self.longest.saturating_sub(1));
         let is_partial = |suffix: &[u8]| {
-            // The smallest needle after `suffix` continues it if any does.
-            let after = self.all.partition_point(|needle| needle.as_slice() <= suffix);
-            self.all.get(after).is_some_and(|needle| needle.starts_with(suffix))
+            // The needles that begin with `suffix` are adjacent.
+            let after = self.all.partition_point(|needle| needle.form.as_slice() <= suffix);
+            let continued = self.all[after..].iter().take_while(|needle| needle.form.starts_with(suffix));
+            continued.into_iter().any(&is_searched)
         };
         let begins = |start: &usize| {
             let suffix = &text[*start..];
             (suffix.len() < 3 || self.prefixes[prefix_hash(suffix)]) && is_partial(suffix)
         };
         (first..text.len()).find(begins).map_or(0, |start| text.len() - start)
+    }
+}
+
+/// The least part of a wrapped secret that a stream holds back across a line break. With less, most ends of lines would be held back.
+const MIN_WRAPPED: usize = 6;
+
+/// A text without its line breaks and the indentation after them.
+struct JoinedLines {
+    bytes: Vec<u8>,
+    /// For each break: its position in `bytes`, and the number of bytes left out so far.
+    breaks: Vec<(usize, usize)>,
+}
+
+impl JoinedLines {
+    /// `None` for a single line.
+    fn new(text: &[u8]) -> Option<Self> {
+        let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        let first = text.iter().position(is_break)?;
+        let (mut bytes, mut breaks) = (text[..first].to_vec(), Vec::new());
+        let mut rest = &text[first..];
+        while !rest.is_empty() {
+            let skipped = rest.iter().position(|byte| !is_break(byte) && !matches!(byte, b' ' | b'\t'));
+            rest = &rest[skipped.unwrap_or(rest.len())..];
+            breaks.push((bytes.len(), text.len() - rest.len() - bytes.len()));
+            let line = rest.iter().position(is_break).unwrap_or(rest.len());
+            bytes.extend_from_slice(&rest[..line]);
+            rest = &rest[line..];
+        }
+        Some(Self { bytes, breaks })
+    }
+
+    /// The range of the text for a range that is not empty.
+    fn original(&self, range: Range<usize>) -> Range<usize> {
+        let original = |position: usize| {
+            let before = self.breaks.partition_point(|(at, _)| *at <= position);
+            position + before.checked_sub(1).map_or(0, |last| self.breaks[last].1)
+        };
+        original(range.start)..original(range.end - 1) + 1
     }
 }
 
@@ -72,7 +149,13 @@ fn prefix_hash(text: &[u8]) -> usize {
 }
 
 /// A secret verbatim and in every encoding that is redacted.
-fn forms(secret: &str) -> Vec<Vec<u8>> {
+fn needles(secret: &str) -> impl Iterator<Item = Needle> {
+    let needle = |is_wrapped| move |form| Needle { form, is_wrapped };
+    let wrapped = wrapped_forms(secret.as_bytes()).into_iter().map(needle(true));
+    inline_forms(secret).into_iter().map(needle(false)).chain(wrapped)
+}
+
+fn inline_forms(secret: &str) -> Vec<Vec<u8>> {
     let bytes = secret.as_bytes();
     let mut forms: Vec<Vec<u8>> = vec![
         bytes.to_vec(),
@@ -80,13 +163,21 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
         secret.chars().rev().collect::<String>().into_bytes(),
     ];
     for digits in [LOWER, UPPER] {
+        forms.extend(PERCENT_ENCODERS.map(|encoder| encoder.encode(bytes, digits)));
+    }
+    forms.extend(json_forms(secret).map(String::into_bytes));
+    forms
+}
+
+/// Hex and base64, which programs write in lines of equal length.
+fn wrapped_forms(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms: Vec<Vec<u8>> = Vec::new();
+    for digits in [LOWER, UPPER] {
         forms.push(bytes.iter().flat_map(|byte| hex(*byte, digits)).collect());
-        forms.extend(KEPT.map(|kept| percent_encoded(bytes, kept, digits)));
     }
     for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         forms.extend((0..3).flat_map(|offset| base64_forms(bytes, offset, &engine)));
     }
-    forms.extend(json_forms(secret).map(String::into_bytes));
     forms
 }
 
@@ -97,21 +188,39 @@ fn hex(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
     [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
 }
 
-/// Character sets that percent-encoders keep: none, the unreserved of RFC 3986, those of `encodeURIComponent`, and of Python's `quote`.
-const KEPT: [Option<&[u8]>; 4] = [None, Some(b"-._~"), Some(b"-._~!'()*"), Some(b"-._~/")];
+/// A way to percent-encode a text.
+struct PercentEncoder {
+    /// Kept besides letters and digits; `None` if every byte is encoded.
+    kept: Option<&'static [u8]>,
+    /// Forms write a space as `+`.
+    space_is_plus: bool,
+}
 
-fn percent_encoded(bytes: &[u8], kept: Option<&[u8]>, digits: &[u8; 16]) -> Vec<u8> {
-    let is_kept = |byte: u8| kept.is_some_and(|kept| byte.is_ascii_alphanumeric() || kept.contains(&byte));
-    let mut encoded = Vec::new();
-    for byte in bytes {
-        if is_kept(*byte) {
-            encoded.push(*byte);
-        } else {
-            encoded.push(b'%');
-            encoded.extend(hex(*byte, digits));
+/// Every byte, the unreserved characters of RFC 3986, `encodeURIComponent`, Python's `quote` and `quote_plus`, `URLSearchParams`.
+const PERCENT_ENCODERS: [PercentEncoder; 6] = [
+    PercentEncoder { kept: None, space_is_plus: false },
+    PercentEncoder { kept: Some(b"-._~"), space_is_plus: false },
+    PercentEncoder { kept: Some(b"-._~!'()*"), space_is_plus: false },
+    PercentEncoder { kept: Some(b"-._~/"), space_is_plus: false },
+    PercentEncoder { kept: Some(b"-._~"), space_is_plus: true },
+    PercentEncoder { kept: Some(b"-._*"), space_is_plus: true },
+];
+
+impl PercentEncoder {
+    fn encode(&self, bytes: &[u8], digits: &[u8; 16]) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        for byte in bytes {
+            match self.kept {
+                Some(kept) if byte.is_ascii_alphanumeric() || kept.contains(byte) => encoded.push(*byte),
+                _ if self.space_is_plus && *byte == b' ' => encoded.push(b'+'),
+                _ => {
+                    encoded.push(b'%');
+                    encoded.extend(hex(*byte, digits));
+                }
+            }
         }
+        encoded
     }
-    encoded
 }
 
 /// The characters of base64 that depend on the secret alone if `offset` other bytes are before it in its group of three: without what

@@ -97,6 +97,9 @@ fn encoded_secrets_are_redacted() {
         ("x%70%2f%73%73%20%22%77%c3%b6%72%64%22%3c%31%3ey", "x[masked]y"),
         ("?q=p%2Fss%20%22w%C3%B6rd%22%3C1%3E&r=1", "?q=[masked]&r=1"),
         ("?q=p/ss%20%22w%C3%B6rd%22%3C1%3E", "?q=[masked]"),
+        ("?q=p%2Fss+%22w%C3%B6rd%22%3C1%3E&r=1", "?q=[masked]&r=1"),
+        ("cC9zcyAi\nd8O2cmQi\n  PDE+\nnext", "[masked]\nnext"),
+        ("702f73732022\r\n77c3b67264\r\n223c313e\r\n", "[masked]\r\n"),
         (r#"{"key":"p/ss \"wörd\"<1>"}"#, r#"{"key":"[masked]"}"#),
         (r#"{"key":"p\/ss \"wörd\"<1>"}"#, r#"{"key":"[masked]"}"#),
         (r#"{"key":"p/ss \"w\u00f6rd\"<1>"}"#, r#"{"key":"[masked]"}"#),
@@ -134,6 +137,40 @@ proptest! {
         }
         out.extend(stream.finish());
         prop_assert_eq!(String::from_utf8(out).unwrap(), only.apply(whole));
+    }
+
+    #[test]
+    fn no_wrapped_encoding_of_a_secret_survives(
+        secret in "[!-~]{16,120}",
+        before in prop::collection::vec(any::<u8>(), 0..40),
+        after in prop::collection::vec(any::<u8>(), 0..40),
+        width in 16usize..80,
+        line_break in prop::sample::select(vec!["\n", "\r\n", "\n    "]),
+        chunk in 1usize..100,
+    ) {
+        let mask = Mask::new([secret.clone()]);
+        for (encoding, text) in encodings(&before, &secret, &after) {
+            if !encoding.contains("base64") && !encoding.contains("hex") {
+                continue;
+            }
+            let lines: Vec<&[u8]> = text.chunks(width).collect();
+            let wrapped = lines.join(line_break.as_bytes());
+            let alone = encodings(&[], &secret, &[]).into_iter().find(|(name, _)| *name == encoding).unwrap().1;
+            let masked = mask.bytes(&wrapped).into_owned();
+            prop_assert!(contains(&masked, MASKED.as_bytes()), "{encoding}");
+            // Lines of the output arrive one by one or in larger chunks.
+            let mut stream = mask.stream();
+            let mut streamed: Vec<u8> = Vec::new();
+            for part in wrapped.chunks(chunk * width) {
+                streamed.extend_from_slice(&stream.push(part));
+            }
+            streamed.extend(stream.finish());
+            for masked in [masked, streamed] {
+                let joined: Vec<u8> = masked.into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
+                let middle = &alone[6..alone.len() - 4];
+                prop_assert!(!contains(&joined, middle), "{encoding}");
+            }
+        }
     }
 
     #[test]
