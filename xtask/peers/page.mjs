@@ -1,12 +1,16 @@
 // Drives ADK's web page like a user: messages are typed, buttons are clicked, and assertions are about the rendered page only.
 //
-// Usage: node page.mjs LINK CHROMIUM MODULES SHOT. LINK is the link that the server prints at its start; MODULES contains
-// playwright-core; SHOT is the file for a screenshot of a failure. Prints a line for each check; the first failure ends the program.
+// Usage: node page.mjs LINK CHROMIUM MODULES FOLDER. LINK is the link that the server prints at its start; MODULES contains
+// playwright-core. FOLDER is for a screenshot of a failure, and for the sessions of the first run: a second run expects them after a
+// restart of the server. Prints a line for each check; the first failure ends the program.
 
 import assert from "node:assert/strict";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 
-const [link, executablePath, modules, shot] = process.argv.slice(2);
+const [link, executablePath, modules, folder] = process.argv.slice(2);
+const [shot, stored] = [join(folder, "page.png"), join(folder, "sessions.json")];
 const { chromium } = createRequire(`${modules}/`)("playwright-core");
 const { origin } = new URL(link);
 
@@ -16,6 +20,7 @@ const MISSING_FILE = "/dev-ui/prism-dark.css";
 
 const WEATHER = 'Tool get_weather said: {"city":"Paris","report":"sunny, 21C","status":"ok"}';
 const WEATHER_ROWS = ["user: tool", 'bot: bolt get_weather("Paris")', "bot: check get_weather", `bot: ${WEATHER}`];
+const FAILURE_ROW = 'bot: ERROR errorCode : "RuntimeError" errorMessage : "canned model failure"';
 const DANGER_REQUESTED = ['bot: bolt danger("rm")', "bot: bolt adk_request_confirmation", "bot: check danger"];
 const DANGER_DONE = ["user: check adk_request_confirmation", "bot: check danger", 'bot: Tool danger said: {"done":"rm"}'];
 
@@ -30,12 +35,8 @@ const errors = collectErrors();
 let failed = false;
 try {
   await logIn();
-  const first = await conversation({ streaming: false });
-  await clickButton("New Session");
-  const second = await conversation({ streaming: true });
-  await openFromList(first, second);
-  assert.deepEqual(errors, [], "the page reported errors");
-  report("no request of the page failed, and it threw no error");
+  if (existsSync(stored)) await afterRestart(JSON.parse(readFileSync(stored, "utf8")));
+  else await firstRun();
 } catch (error) {
   failed = true;
   await page.screenshot({ path: shot }).catch(() => {});
@@ -47,6 +48,58 @@ try {
   await browser.close();
 }
 process.exitCode = failed ? 1 : 0;
+
+async function firstRun() {
+  const first = await conversation({ streaming: false });
+  await clickButton("New Session");
+  const second = await conversation({ streaming: true });
+  await openFromList(first, second);
+  assert.deepEqual(errors, [], "the page reported errors");
+  report("no request of the page failed, and it threw no error");
+  await evaluation();
+  await brokenApp();
+  const sessions = [first, second].map(({ url, rows }) => ({ search: new URL(url).search, rows }));
+  writeFileSync(stored, JSON.stringify(sessions));
+}
+
+/** The sessions of the first run and their model calls are as they were. */
+async function afterRestart(sessions) {
+  for (const { search, rows } of sessions) {
+    await page.goto(`${origin}/dev-ui/${search}`);
+    await expectRows(rows);
+    await requestAndResponse("after a restart");
+  }
+  assert.deepEqual(errors, [], "the page reported errors");
+}
+
+/** The page sends the request and shows no error of it; the answer says what to do. */
+async function evaluation() {
+  await page.getByRole("tab", { name: "Evals" }).click();
+  await page.getByText("Create Evaluation Set").last().click();
+  const answered = page.waitForResponse((response) => response.status() === 501);
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  const { detail } = await (await answered).json();
+  assert.equal(detail, "evaluation is not installed in this server; evaluate agents with google-adk");
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("tab", { name: "Info" }).click();
+  report("no evaluation set: 501 with the reason");
+}
+
+/** The page shows why the agent does not load. */
+async function brokenApp() {
+  await page.goto(`${origin}/dev-ui/?app=broken`);
+  await sendMessage("hello");
+  await notification("agents/broken/root_agent.yaml");
+  report("an app that cannot be loaded: its reason");
+}
+
+/** Waits for a notification and closes it. */
+async function notification(text) {
+  const bar = page.locator("mat-snack-bar-container").filter({ hasText: text });
+  await bar.waitFor();
+  await bar.getByRole("button").click();
+  await bar.waitFor({ state: "detached" });
+}
 
 /** The link authenticates this browser, once, and no other one. */
 async function logIn() {
@@ -93,6 +146,12 @@ async function conversation({ streaming }) {
   report(`${how}: a file that a tool made`);
 
   await confirmation(how);
+  await longRunning(how);
+
+  await sendMessage("raise");
+  await expectLastRows(["user: raise", FAILURE_ROW]);
+  await notification("RuntimeError: canned model failure");
+  report(`${how}: an error, as an event and as a notification`);
 
   const session = { url: page.url(), rows: await rows() };
   await page.reload();
@@ -134,6 +193,20 @@ async function confirmation(how) {
   await answer(false);
   await expectLastRows([...DANGER_DONE.slice(0, 2), 'bot: Tool danger said: {"error":"This tool call is rejected."}']);
   report(`${how}: a confirmation rejected, and its tool not executed`);
+}
+
+/** The late result of a long-running call, typed by the user. */
+async function longRunning(how) {
+  await sendMessage("long");
+  await expectLastRows(["user: long", 'bot: bolt slow_job("j1")', "bot: check slow_job", 'bot: Tool slow_job said: {"job":"j1","status":"pending"}']);
+  const result = page.locator("app-long-running-response input").last();
+  // At the end of an answer the page moves the focus to the message box, which can get the text instead.
+  do await result.fill("42");
+  while ((await result.inputValue()) !== "42");
+  await result.press("Enter");
+  await expectLastRows(["user: check slow_job", 'bot: Tool slow_job said: {"result":"42"}']);
+  await page.getByPlaceholder("Type a message...").fill("");
+  report(`${how}: a long-running call and its late result`);
 }
 
 async function answer(yes) {

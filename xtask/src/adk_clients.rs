@@ -9,18 +9,34 @@ use crate::{
     conformance::server::{self, Server},
     peers::{self, Adk},
 };
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
-/// Drives ADK's web page in a browser.
+/// Drives ADK's web page in a browser, before and after a restart of the server.
 pub(crate) fn page(workspace: &Workspace) -> Result<bool> {
     let (Some(adk), Some(browser)) = (peers::adk(workspace)?, peers::browser(workspace)?) else {
         return Ok(true);
     };
-    let server = serve(workspace, "page", &adk)?;
-    let mut node = Command::new("node");
-    node.arg(workspace.root.join("xtask/peers/page.mjs")).arg(&server.link);
-    node.args([browser.chromium, browser.modules, workspace.target.join("page.png")]);
-    Ok(node.stdin(Stdio::null()).status()?.success())
+    let folder = workspace.target.join("page");
+    recreate(&folder)?;
+    let drive = |server: &Server| -> Result<bool> {
+        let mut node = Command::new("node");
+        node.arg(workspace.root.join("xtask/peers/page.mjs")).arg(&server.link);
+        node.args([&browser.chromium, &browser.modules, &folder]);
+        Ok(node.stdin(Stdio::null()).status()?.success())
+    };
+    let server = serve(workspace, server::home(workspace, "page")?, &adk)?;
+    Ok(drive(&server)? && drive(&serve(workspace, server.stop()?, &adk)?)?)
+}
+
+fn recreate(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(fs::create_dir_all(folder)?)
 }
 
 /// Runs the Python clients and Google's own clients.
@@ -31,7 +47,7 @@ pub(crate) fn clients(workspace: &Workspace) -> Result<bool> {
 }
 
 fn python_clients(workspace: &Workspace, adk: &Adk) -> Result<bool> {
-    let server = serve(workspace, "clients", adk)?;
+    let server = serve(workspace, server::home(workspace, "clients")?, adk)?;
     let mut python = Command::new(&adk.python);
     python.arg(workspace.root.join("xtask/peers/clients.py")).arg(&server.url);
     python.arg(server.home.join("server-token")).env("no_proxy", "127.0.0.1");
@@ -61,8 +77,8 @@ fn google_clients(workspace: &Workspace, adk: Option<&Adk>) -> Result<bool> {
     Ok(true)
 }
 
-fn serve(workspace: &Workspace, name: &str, adk: &Adk) -> Result<Server> {
+fn serve(workspace: &Workspace, home: PathBuf, adk: &Adk) -> Result<Server> {
     let config = workspace.root.join("fixtures/canned/lango.toml");
     let dev_ui = format!("--dev-ui={}", adk.page.display());
-    Server::start_in(workspace, server::home(workspace, name)?, &config, &[&dev_ui])
+    Server::start_in(workspace, home, &config, &[&dev_ui])
 }

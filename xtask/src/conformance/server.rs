@@ -56,6 +56,13 @@ impl Server {
             }
         }
     }
+
+    /// Kills the server and returns its home directory, for another one.
+    pub(crate) fn stop(mut self) -> Result<PathBuf> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(std::mem::take(&mut self.home))
+    }
 }
 
 /// Builds the binary with the features that the tests unify: all packages, and with `--examples` their dev-dependencies. A build of
@@ -125,7 +132,10 @@ fn url(line: &str) -> Option<&str> {
 fn end(process: &mut Child, home: &PathBuf) {
     let _ = process.kill();
     let _ = process.wait();
-    let _ = fs::remove_dir_all(home);
+    // Empty after `stop`.
+    if !home.as_os_str().is_empty() {
+        let _ = fs::remove_dir_all(home);
+    }
 }
 
 #[cfg(test)]
