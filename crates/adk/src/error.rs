@@ -16,7 +16,11 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum RunError {
     /// Clients match this text (spec G1).
     #[error("{AGENT_NOT_FOUND}{name}")]
-    AgentNotFound { name: String },
+    AgentNotFound {
+        name: String,
+        /// The agents that the model could have transferred to.
+        valid: Vec<String>,
+    },
     #[error("the agents transfer the conversation in a loop: {}", path.join(" → "))]
     TransferLoop { path: Vec<String> },
     #[error("limit of {limit} model calls reached")]

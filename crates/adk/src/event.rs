@@ -1,6 +1,9 @@
 //! Events: the entries of a session's log, with author, content and actions.
 
-use crate::content::{Content, FunctionCall, FunctionResponse};
+use crate::{
+    content::{Content, FunctionCall, FunctionResponse},
+    notes::CORRECTION,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -74,6 +77,16 @@ impl Event {
 
     pub fn is_from_user(&self) -> bool {
         self.author == "user"
+    }
+
+    /// Whether it is a correction that the program wrote in the user's name.
+    pub fn is_correction(&self) -> bool {
+        self.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(CORRECTION))
+    }
+
+    /// Whether it is a message of the user, and not a response or a correction.
+    pub fn is_user_message(&self) -> bool {
+        self.is_from_user() && self.responses().next().is_none() && !self.is_correction()
     }
 
     /// Whether it is the emitted part of an interrupted answer. Such an event has no calls.

@@ -26,6 +26,9 @@ pub const FOREIGN_CONTEXT: &str =
 /// The error of a transfer to an agent that does not exist: this prefix, then the name.
 pub const AGENT_NOT_FOUND: &str = "failed to find agent: ";
 
+/// The metadata key of a correction, which is stored in the user's name. It is not a message of the user.
+pub const CORRECTION: &str = "lango:correction";
+
 /// The kind of a note in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {

@@ -43,7 +43,7 @@ pub struct RunConfig {
     pub max_llm_calls: u32,
     /// The timeout of one tool call.
     pub tool_timeout: Duration,
-    /// The caller continues the run after [`RunError::AgentNotFound`], so that error has no event.
+    /// The caller continues the run after [`RunError::AgentNotFound`] with valid names, so that error has no event.
     pub retries_unknown_agent: bool,
     pub limits: RunLimits,
     /// Copied to every event of the run.

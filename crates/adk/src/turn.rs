@@ -56,7 +56,8 @@ impl<S: TurnService> Turn<'_, S> {
             self.resume_invocation().await?;
         }
         let answered = self.find_answered_calls(input.content.as_ref()).await?;
-        let keep_questions = input.content.is_none() || !answered.is_empty();
+        // A run that continues has no new message of the user, which would withdraw its questions.
+        let keep_questions = continue_run || input.content.is_none() || !answered.is_empty();
         let settling = self.settling_events(keep_questions);
         let continued = answered.into_iter().next().map(|call| call.invocation_id);
         if let Some(invocation) = &continued {

@@ -46,15 +46,6 @@ use std::{
     time::Duration,
 };
 
-/// Metadata key of a generated correction, which is stored as a user message; front ends can distinguish it from the
-/// user's text.
-pub const CORRECTION: &str = "lango:correction";
-
-/// Whether an event in the user's name is a generated correction.
-pub fn is_correction(event: &Event) -> bool {
-    event.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(CORRECTION))
-}
-
 /// An agent with its sub-agents, ready to receive messages.
 #[derive(Clone)]
 pub struct Agent {

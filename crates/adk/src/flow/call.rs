@@ -198,7 +198,10 @@ fn push_transfer(results: &mut StepResults, tree: &AgentTree, events: &[Arc<Even
             results.respond(task, json!({"result": null}));
         }
         TransferDecision::Refused(reason) => results.respond(task, json!({"error": reason})),
-        TransferDecision::UnknownAgent(name) => results.fail(task, RunError::AgentNotFound { name }),
+        TransferDecision::UnknownAgent(name) => {
+            let valid = transfer::target_names(tree, task.node);
+            results.fail(task, RunError::AgentNotFound { name, valid });
+        }
         TransferDecision::Loop(path) => results.fail(task, RunError::TransferLoop { path }),
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 use std::{
     cell::LazyCell,
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -106,7 +106,7 @@ fn is_call_or_response(part: &Part) -> bool {
 
 /// The events since the last message of the user.
 fn current_turn(events: &[Arc<Event>]) -> &[Arc<Event>] {
-    let start = events.iter().rposition(|event| event.is_from_user() && event.responses().next().is_none());
+    let start = events.iter().rposition(|event| event.is_user_message());
     &events[start.unwrap_or(0)..]
 }
 
@@ -227,6 +227,30 @@ fn arrange(contents: Vec<ContentRef>) -> Vec<ContentRef> {
     arranged
 }
 
+/// Calls without a response so far, by name. A response without an id answers the oldest one of its name (spec P2).
+#[derive(Default)]
+struct UnansweredCalls(HashMap<String, VecDeque<String>>);
+
+impl UnansweredCalls {
+    fn add(&mut self, call: &FunctionCall) {
+        self.0.entry(call.name.clone()).or_default().push_back(call.id_or_name());
+    }
+
+    /// The id of the call that the response belongs to.
+    fn answer(&mut self, response: &FunctionResponse) -> String {
+        let id = response.id_or_name();
+        let Some(open) = self.0.get_mut(&response.name) else { return id };
+        match open.iter().position(|open| *open == id) {
+            Some(answered) => _ = open.remove(answered),
+            None if response.id.as_ref().is_none_or(String::is_empty) => {
+                return open.pop_front().unwrap_or(id);
+            }
+            None => {}
+        }
+        id
+    }
+}
+
 /// Maps calls to their responses. Models reuse ids: a response belongs to the newest call before it with its id.
 struct CallPairs {
     /// From (index of the call's content, call id) to (index of the newest response's content, response parts). There are
@@ -241,13 +265,15 @@ struct CallPairs {
 impl CallPairs {
     fn find(contents: &[ContentRef]) -> Self {
         let mut calls: HashMap<String, usize> = HashMap::new();
+        let mut unanswered = UnansweredCalls::default();
         let mut pairs = Self { answers: HashMap::new(), matched: HashSet::new(), pure: HashSet::new() };
         for (place, content) in contents.iter().enumerate() {
             let mut matched = 0;
             for (index, part) in content.parts.iter().enumerate() {
                 if let Some(call) = part.call() {
                     calls.insert(call.id_or_name(), place);
-                } else if let Some(id) = part.response().map(FunctionResponse::id_or_name)
+                    unanswered.add(call);
+                } else if let Some(id) = part.response().map(|response| unanswered.answer(response))
                     && let Some(&call) = calls.get(&id)
                 {
                     pairs.take(call, id, place, part);
@@ -263,12 +289,19 @@ impl CallPairs {
     }
 
     fn take(&mut self, call: usize, id: String, place: usize, part: &Part) {
-        let (newest, parts) = self.answers.entry((call, id)).or_default();
+        let (newest, parts) = self.answers.entry((call, id.clone())).or_default();
         if *newest != place {
             parts.clear();
         }
         *newest = place;
-        parts.push(part.clone());
+        let mut part = part.clone();
+        // A response without an id gets that of its call; if the call has none either, both are derived from the name.
+        if let Data::FunctionResponse(response) = &mut part.data
+            && response.id_or_name() != id
+        {
+            response.id = Some(id);
+        }
+        parts.push(part);
     }
 
     /// The index of a call that the last content responds to, if other contents lie between.

@@ -26,9 +26,14 @@ pub(crate) enum TransferDecision {
     Loop(Vec<String>),
 }
 
+/// The names of the agents that this agent may transfer to.
+pub(crate) fn target_names(tree: &AgentTree, node: &Node) -> Vec<String> {
+    tree.targets(node).iter().map(|target| target.agent.name.clone()).collect()
+}
+
 /// The declaration, with the legal names as an enum; `None` for an agent without targets.
 pub(crate) fn declaration(tree: &AgentTree, node: &Node) -> Option<FunctionDeclaration> {
-    let names: Vec<&str> = tree.targets(node).iter().map(|target| target.agent.name.as_str()).collect();
+    let names = target_names(tree, node);
     if names.is_empty() {
         return None;
     }

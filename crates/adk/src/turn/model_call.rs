@@ -326,7 +326,7 @@ impl<'a, S: SessionService> Turn<'a, S> {
     fn active_node(&self) -> &'a Node {
         let agents = &self.runner.agents;
         let node = agents.find_or_root(self.session.pending().active_agent.as_deref());
-        let is_message = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
+        let is_message = |event: &Arc<Event>| event.is_user_message();
         let starts = self.again || self.session.events().last().is_some_and(is_message);
         if starts && !agents.is_sticky(node) { agents.root() } else { node }
     }

@@ -62,8 +62,8 @@ impl<S: TurnService> Turn<'_, S> {
 
     /// Whether the run goes on after this error, or ends as cancelled.
     fn is_retried(&self, error: &RunError) -> bool {
-        let is_unknown_agent = matches!(error, RunError::AgentNotFound { .. });
-        self.cancel.is_cancelled() || (is_unknown_agent && self.config.retries_unknown_agent)
+        let is_correctable = matches!(error, RunError::AgentNotFound { valid, .. } if !valid.is_empty());
+        self.cancel.is_cancelled() || (is_correctable && self.config.retries_unknown_agent)
     }
 
     /// The event with questions to the user; `None` if no call needs a confirmation.

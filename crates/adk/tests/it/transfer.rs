@@ -142,7 +142,7 @@ async fn a_transfer_to_an_unknown_agent_gets_a_response_and_ends_the_run() {
     let app = app(tree(&root, &silent(), &silent())).await;
     let error = app.say("hi").await.error();
     assert_eq!(error.to_string(), "failed to find agent: nobody");
-    assert!(matches!(error, RunError::AgentNotFound { name } if name == "nobody"));
+    assert!(matches!(error, RunError::AgentNotFound { name, .. } if name == "nobody"));
     assert_snapshot!(app.log_shape(), @r#"
     00 user   hi
     01 root   → transfer_to_agent#1(agent_name="nobody")

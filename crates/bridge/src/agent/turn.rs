@@ -1,6 +1,6 @@
 //! One turn: its span, its services and limits, and one retry after an unknown agent name.
 
-use super::{Agent, CORRECTION};
+use super::Agent;
 use crate::{
     store::{artifacts::ArtifactAdapter, ledger::LedgerAdapter, turn_sessions::TurnSessions},
     turns::{RunOptions, TurnHandle},
@@ -10,6 +10,7 @@ use adk::{
     content::Content,
     error::{RunError, ServiceError},
     flow::spans,
+    notes::CORRECTION,
     runner::{EventSink, RunConfig, RunRequest, Runner},
     trace::{ActiveSpan, SpanKind},
 };
@@ -85,12 +86,12 @@ impl Agent {
         let ledger = Arc::new(LedgerAdapter(Arc::clone(turn)));
         let runner = self.runner(turn, &request.config).with_ledger(ledger);
         let draft_flush = self.turns.draft_flush().clone();
-        let retries_unknown_agent = self.has_sub_agents();
-        let config = RunConfig { draft_flush, retries_unknown_agent, ..self.bounds.apply(request.config) };
+        let config =
+            RunConfig { draft_flush, retries_unknown_agent: true, ..self.bounds.apply(request.config) };
         let invocation_id = Some(turn.run_id().to_owned());
         let request = RunRequest { cancel, config, invocation_id, ..request };
         // Boxed: the future of a run is large.
-        Box::pin(self.run_corrected(&runner, request, out)).await
+        Box::pin(Self::run_corrected(&runner, request, out)).await
     }
 
     /// Refuses an answer to a call that is not open. The session is read from the store: the run that made the call may
@@ -114,23 +115,20 @@ impl Agent {
         Runner::new(Arc::clone(&self.tree), sessions, artifacts)
     }
 
-    /// Retries once, with a correction that lists the agents, if the model named an unknown agent (spec G).
+    /// Retries once if the model named an unknown agent, with a correction that lists the agents it may transfer to (spec G).
     async fn run_corrected(
-        &self,
         runner: &Runner<TurnSessions>,
         request: RunRequest,
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
         let (key, config, cancel) = (request.key.clone(), request.config.clone(), request.cancel.clone());
-        let first = match runner.run(request, out).await {
-            Err(error @ RunError::AgentNotFound { .. }) => error,
+        let (first, correction) = match runner.run(request, out).await {
+            Err(RunError::AgentNotFound { name, valid }) if !valid.is_empty() => {
+                let correction = history::correction(&name, &valid.join(", "));
+                (RunError::AgentNotFound { name, valid }, correction)
+            }
             other => return other,
         };
-        let RunError::AgentNotFound { name } = &first else { return Err(first) };
-        if !self.has_sub_agents() {
-            return Err(first);
-        }
-        let correction = self.correction(name);
         let retry = RunRequest {
             continue_run: true,
             message_metadata: Map::from_iter([(CORRECTION.to_owned(), json!(true))]),
@@ -144,16 +142,5 @@ impl Agent {
             Err(RunError::Cancelled) => Err(RunError::Cancelled),
             Err(retry) => Err(RunError::RetryFailed { retry: Box::new(retry), first: Box::new(first) }),
         }
-    }
-
-    /// An agent without sub-agents has no valid name that a correction could list.
-    fn has_sub_agents(&self) -> bool {
-        self.tree.nodes().nth(1).is_some()
-    }
-
-    /// The correction for an unknown agent name.
-    fn correction(&self, name: &str) -> String {
-        let names: Vec<&str> = self.tree.nodes().skip(1).map(|node| node.agent.name.as_str()).collect();
-        history::correction(name, &names.join(", "))
     }
 }

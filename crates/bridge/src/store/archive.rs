@@ -118,6 +118,7 @@ impl Archive {
             key: key.clone(),
             restorer: Restorer::new(root_agent),
             after: Seq(after),
+            has_begun: after == 0,
             has_ended: false,
         }
     }
@@ -273,8 +274,13 @@ pub struct EventPages {
     key: SessionKey,
     restorer: Restorer,
     after: Seq,
+    /// Whether the restorer knows the rows before the next page.
+    has_begun: bool,
     has_ended: bool,
 }
+
+/// How many rows before a page are read first, if a row of the page answers an earlier call by position.
+const FIRST_LOOK_BACK: u64 = 64;
 
 impl EventPages {
     /// The next events with their sequence numbers; empty at the end. The page ends with the event that reaches
@@ -284,8 +290,30 @@ impl EventPages {
         let rows = SessionHandle::new(&self.store, &self.key).read(page).await?;
         let bytes: usize = rows.iter().map(|row| row.message.size()).sum();
         self.has_ended = rows.len() < limit && bytes < max_bytes;
+        if !std::mem::replace(&mut self.has_begun, true) && Restorer::depends_on_earlier(&rows) {
+            self.look_back(self.after).await?;
+        }
         self.after = rows.last().map_or(self.after, |row| row.seq);
         Ok(rows.iter().map(|row| (row.seq.0, self.restorer.restore(row))).collect())
+    }
+
+    /// Reads the rows up to `end` from the last one that holds calls.
+    async fn look_back(&mut self, end: Seq) -> Result<(), ServiceError> {
+        let mut distance = FIRST_LOOK_BACK;
+        loop {
+            let after = Seq(end.0.saturating_sub(distance));
+            let page = PageRequest {
+                after,
+                limit: usize::try_from(distance).unwrap_or(usize::MAX),
+                max_bytes: usize::MAX,
+            };
+            let mut rows = SessionHandle::new(&self.store, &self.key).read(page).await?;
+            rows.truncate(rows.partition_point(|row| row.seq <= end));
+            if self.restorer.skip_all(&rows) || after == Seq::START {
+                return Ok(());
+            }
+            distance = distance.saturating_mul(4);
+        }
     }
 
     /// Whether the last page was shorter than requested, so that no event followed it.

@@ -1,12 +1,15 @@
 //! Prepares the commit of a batch of events, and applies it to the session in memory once the store has acknowledged
 //! it.
 
-use crate::store::{
-    events::Upcoming,
-    pending, recipe,
-    row::save,
-    session::SessionAdapter,
-    state::{self, StateAdapter},
+use crate::{
+    store::{
+        events::Upcoming,
+        pending, recipe,
+        row::save,
+        session::SessionAdapter,
+        state::{self, StateAdapter},
+    },
+    view::ids,
 };
 use adk::{
     content::Content,
@@ -85,6 +88,7 @@ impl PreparedCommit {
             let delta = state::without_unchanged(&event.actions.state_delta, &session.state);
             event.actions.state_delta = without_temp(&delta);
             deltas.push(delta);
+            ids::fill_in(&mut event, &pending);
             let changes = pending.changes(&event);
             for change in &changes {
                 pending.apply(change);

@@ -86,9 +86,7 @@ impl EventsAdapter {
     fn from_rows(root_agent: &str, before: &[StoredMessage], window: &[StoredMessage]) -> Self {
         let mut restorer = Restorer::new(root_agent);
         // A row before the window may hold calls that rows in the window answer by position.
-        for row in before.iter().rev().take(1) {
-            restorer.restore(row);
-        }
+        restorer.skip_all(before);
         let events = Arc::new(Vec::with_capacity(window.len() + 8));
         let mut adapter = Self { events, restorer, first: None, user_request: None, tokens: 0, bytes: 0 };
         for row in window {
@@ -186,9 +184,8 @@ impl EventsAdapter {
 /// Sets the role `function` on tool results (spec M1). Only the history in memory uses this role; the row and the
 /// wire keep theirs.
 fn with_function_role(event: &Arc<Event>) -> Arc<Event> {
-    let is_tool_result = |content: &Content| {
-        !content.parts.is_empty() && content.parts.iter().all(|part| part.response().is_some())
-    };
+    let is_tool_result =
+        |content: &Content| content.responses().next().is_some() && content.calls().next().is_none();
     let mut converted = Arc::clone(event);
     if event.content.as_ref().is_some_and(is_tool_result)
         && let Some(content) = Arc::make_mut(&mut converted).content.as_mut()

@@ -141,7 +141,7 @@ impl SessionServiceAdapter {
     ) -> Result<Vec<Arc<Event>>, ServiceError> {
         let known = session.events.all();
         let own = invocation_tail(known, invocation);
-        let begins = |event: &Arc<Event>| event.is_from_user() && event.responses().next().is_none();
+        let begins = |event: &Arc<Event>| event.is_user_message();
         if own.len() < known.len() || own.first().is_some_and(begins) {
             return Ok(own.to_vec());
         }

@@ -2,7 +2,6 @@
 //! request when the session is loaded again.
 
 use crate::{
-    agent::is_correction,
     store::{
         row::{LegacyKind, Restorer},
         session_handle::SessionHandle,
@@ -22,7 +21,7 @@ const PAGES: usize = 64;
 /// The user's request in an event, if there is one.
 pub(crate) fn request_in(event: &Event) -> Option<SharedText> {
     let no_model = ModelId { provider: String::new(), model: String::new() };
-    let content = event.content.as_ref().filter(|_| event.is_from_user() && !is_correction(event))?;
+    let content = event.content.as_ref().filter(|_| event.is_from_user() && !event.is_correction())?;
     messages::convert_content(content, &no_model).iter().find_map(history::user_request).map(SharedText::from)
 }
 

@@ -1,6 +1,10 @@
 //! Derives missing call ids, by one rule for rows, messages and repairs.
 
-use adk::content::{FunctionCall, FunctionResponse};
+use adk::{
+    content::{Data, FunctionCall, FunctionResponse},
+    event::Event,
+    pending::{PendingCall, PendingWork},
+};
 use std::collections::{HashMap, HashSet};
 
 /// The call ids of one event or message. Given ids stay. A missing id becomes `call_<name>`, then `call_<name>_2`, so
@@ -18,6 +22,38 @@ impl CallIds {
 
     pub(crate) fn for_response(&mut self, response: &FunctionResponse) -> String {
         self.responses.given_or_unique(response.id.as_deref(), response.id_or_name())
+    }
+}
+
+/// Fills in the missing ids of an event that was not made by the runner. A response without an id answers the oldest open call of its
+/// tool.
+pub(crate) fn fill_in(event: &mut Event, pending: &PendingWork) {
+    let mut ids = CallIds::default();
+    ids.calls.ids.extend(pending.open_calls.iter().map(PendingCall::id));
+    let mut open: Vec<(String, String)> = pending
+        .open_calls
+        .iter()
+        .chain(&pending.deferred)
+        .map(|call| (call.name().to_owned(), call.id()))
+        .collect();
+    let is_missing = |id: &Option<String>| id.as_ref().is_none_or(String::is_empty);
+    for part in event.content.iter_mut().flat_map(|content| &mut content.parts) {
+        match &mut part.data {
+            Data::FunctionCall(call) => {
+                let id = ids.for_call(call);
+                open.push((call.name.clone(), id.clone()));
+                call.id = Some(id);
+            }
+            Data::FunctionResponse(response) if is_missing(&response.id) => {
+                let answered = open.iter().position(|(name, _)| *name == response.name);
+                response.id = Some(match answered {
+                    Some(answered) => open.remove(answered).1,
+                    None => ids.for_response(response),
+                });
+            }
+            Data::FunctionResponse(response) => open.retain(|(_, id)| Some(id) != response.id.as_ref()),
+            Data::Text(_) | Data::InlineData(_) | Data::FileData(_) | Data::Unknown => {}
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Converts ADK contents to provider messages.
 
-use crate::{agent::is_correction, view::ids::CallIds};
+use crate::view::ids::CallIds;
 use adk::{
     content::{Content, Data, Part as AdkPart},
     model::{ContentRef, FunctionDeclaration, GenerateContentConfig},
@@ -42,7 +42,7 @@ pub(crate) fn convert_content(content: &Content, target: &ModelId) -> Vec<ModelM
 /// Whether the program wrote the content in the user's place.
 fn is_note(content: &ContentRef) -> bool {
     match content {
-        ContentRef::Event(event) => is_correction(event),
+        ContentRef::Event(event) => event.is_correction(),
         ContentRef::Note(..) => true,
         ContentRef::Owned(_) => false,
     }

@@ -190,6 +190,33 @@ async fn spec_m1_outputs_of_a_row_become_responses_with_the_role_function() {
 }
 
 #[tokio::test]
+async fn spec_m1_event_of_text_and_responses_has_the_role_function() {
+    for backend in backends() {
+        let response = function_response(Some("c1"), "exec", &json!({"ok": true}));
+        let (_, session) =
+            append(&backend.store, by_agent("user", vec![Part::text("done: "), response])).await;
+        let content = session.events()[0].content.as_ref().unwrap();
+        assert_eq!(content.role.as_deref(), Some("function"), "{}", backend.name);
+    }
+}
+
+#[tokio::test]
+async fn spec_j2_calls_and_responses_without_ids_leave_no_call_open() {
+    for backend in backends() {
+        let service = SessionServiceAdapter::new(backend.store.clone(), "root", Budget::default());
+        let mut session = service.get_or_create(&key()).await.unwrap();
+        let search = || function_call(None, "search", &json!({}));
+        service.append(&mut session, by_agent("model", vec![search(), search()])).await.unwrap();
+        assert_eq!(session.pending().open_calls.len(), 2, "{}", backend.name);
+        let result = || function_response(None, "search", &json!({}));
+        service.append(&mut session, by_agent("user", vec![result(), result()])).await.unwrap();
+        assert_eq!(session.pending().open_calls, [], "{}", backend.name);
+        let reloaded = service.get(&key()).await.unwrap().unwrap();
+        assert_eq!(reloaded.pending().open_calls, [], "{}", backend.name);
+    }
+}
+
+#[tokio::test]
 async fn spec_m1_row_and_wire_keep_the_wire_role() {
     for backend in backends() {
         let service = SessionServiceAdapter::new(backend.store.clone(), "root", Budget::default());

@@ -52,6 +52,10 @@ async fn window(store: &Shared, budget: Budget) -> Vec<String> {
     seen(service.get(&key()).await.unwrap().unwrap().events())
 }
 
+fn named_call(name: &str) -> FunctionCall {
+    FunctionCall { name: name.into(), ..FunctionCall::default() }
+}
+
 #[tokio::test]
 async fn spec_n1_legacy_result_answers_the_preceding_call() {
     for backend in backends() {
@@ -216,4 +220,68 @@ fn spec_p2_missing_ids_of_calls_and_responses_are_derived_alike() {
     ];
     assert_eq!(outgoing([None, None]), expected);
     assert_eq!(outgoing([Some(""), None]), expected, "an empty id counts as missing");
+}
+
+#[test]
+fn spec_p2_response_without_an_id_answers_the_oldest_open_call_of_its_tool() {
+    let call = |id: &str| Part::from(FunctionCall { id: Some(id.into()), ..named_call("exec") });
+    let response = |text: &str| {
+        let response = serde_json::from_value(serde_json::json!({"result": text})).unwrap();
+        Part::from(FunctionResponse { name: "exec".into(), response: Some(response), ..Default::default() })
+    };
+    let contents = [
+        Content::user("go"),
+        Content::new("model", vec![call("a"), call("b")]),
+        Content::new("user", vec![response("1"), response("2")]),
+    ];
+    let events = contents.into_iter().map(|content| {
+        let author = if content.role.as_deref() == Some("user") { "user" } else { "root" };
+        std::sync::Arc::new(adk::event::Event {
+            content: Some(content),
+            ..adk::event::Event::new("e", author)
+        })
+    });
+    let events: Vec<_> = events.collect();
+    let arranged = adk::flow::contents::contents(adk::flow::contents::HistoryView {
+        agent: "root",
+        branch: None,
+        include: adk::agent::IncludeContents::Default,
+        events: &events,
+        deferred: &[],
+    });
+    let ids: Vec<_> =
+        arranged.iter().flat_map(|content| content.responses()).map(|it| it.id.clone()).collect();
+    assert_eq!(ids, [Some("a".to_owned()), Some("b".to_owned())]);
+}
+
+/// Reads with a new cursor for each page, as a client that reads one page per request.
+async fn read_in_pages(archive: &bridge::Archive, page: usize) -> Vec<(u64, adk::event::Event)> {
+    let mut all: Vec<(u64, adk::event::Event)> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |(seq, _)| *seq);
+        let events = archive.events(&key(), "root", after).next(page, usize::MAX).await.unwrap();
+        if events.is_empty() {
+            return all;
+        }
+        all.extend(events);
+    }
+}
+
+/// Pages of the archive begin anywhere; the row with the calls may be far before them.
+#[tokio::test]
+async fn spec_n1_paged_reads_give_the_same_events_as_a_whole_read() {
+    for backend in backends() {
+        let calls = Row { calls: &[("a", "exec"), ("b", "look")], ..row("assistant", "") };
+        let mut rows = vec![row("user", "do it"), calls];
+        rows.extend((0..150).map(|_| row("user", "hurry")));
+        rows.extend([row("tool", "1"), row("user", "more"), row("tool", "2")]);
+        store_rows(&backend.store, &rows).await;
+        let archive = bridge::Archive::new(backend.store.clone());
+        let whole = archive.events(&key(), "root", 0).next(1000, usize::MAX).await.unwrap();
+        for page in [1, 2, 100] {
+            assert_eq!(read_in_pages(&archive, page).await, whole, "{}: pages of {page}", backend.name);
+        }
+        let responses = whole.iter().flat_map(|(_, event)| event.responses()).count();
+        assert_eq!(responses, 2, "{}", backend.name);
+    }
 }

@@ -5,16 +5,16 @@ use crate::common::{
     start, stub, team, text,
 };
 use adk::{
-    agent::LlmAgent,
+    agent::{IncludeContents, LlmAgent},
     error::RunError,
+    notes::CORRECTION,
     runner::{RunConfig, RunRequest},
     session::{Session, SessionService},
 };
-use bridge::agent::CORRECTION;
 use provider::StreamEvent;
 use serde_json::json;
 use session::RunStatus;
-use std::error::Error as _;
+use std::{error::Error as _, sync::Arc};
 
 const CORRECTED: &str = "[System: Agent \"ghost\" does not exist. Valid agents: helper. Please retry using one of the valid agent names listed above.]";
 
@@ -71,14 +71,95 @@ async fn spec_g1_retry_uses_the_remaining_limits_of_the_run() {
     }
 }
 
+/// Three levels: root, its children first and second, and deep below second.
+fn three_levels(model: &Arc<Fake>) -> LlmAgent {
+    let second = LlmAgent { sub_agents: vec![named("deep", model)], ..named("second", model) };
+    LlmAgent { sub_agents: vec![named("first", model), second], ..root(model) }
+}
+
+fn to(id: &str, name: &str) -> Vec<StreamEvent> {
+    calls(id, "transfer_to_agent", json!({"agent_name": name}))
+}
+
 #[tokio::test]
-async fn spec_g1_correction_lists_every_agent_but_the_root() {
-    let model = Fake::new(vec![to_ghost("c1")]);
-    let deep = LlmAgent { sub_agents: vec![named("deep", &model)], ..named("second", &model) };
-    let family = LlmAgent { sub_agents: vec![named("first", &model), deep], ..root(&model) };
+async fn spec_g1_correction_lists_the_agents_that_the_asked_agent_may_transfer_to() {
+    for (path, valid) in [
+        (&[][..], "first, second"),
+        (&["first"], "root, second"),
+        (&["second"], "deep, root, first"),
+        (&["second", "deep"], "second"),
+    ] {
+        let transfers = path.iter().enumerate().map(|(at, name)| to(&format!("t{at}"), name));
+        let model = Fake::new(transfers.chain([to_ghost("c1")]).collect());
+        let agent = start(&backends()[0].store, three_levels(&model)).await;
+        agent.run_and_collect(say("help")).await.unwrap();
+        let sent = last_request(&model);
+        assert!(
+            sent.last().unwrap().contains(&format!("Valid agents: {valid}. Please")),
+            "{path:?}: {sent:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn spec_g5_agent_that_may_transfer_to_nobody_is_not_corrected() {
+    let model = Fake::new(vec![to("t", "leaf"), to_ghost("c1")]);
+    let isolated = LlmAgent {
+        disallow_transfer_to_parent: true,
+        disallow_transfer_to_peers: true,
+        ..named("leaf", &model)
+    };
+    let family = LlmAgent { sub_agents: vec![isolated], ..root(&model) };
     let agent = start(&backends()[0].store, family).await;
-    agent.run_and_collect(say("help")).await.unwrap();
-    assert!(last_request(&model).last().unwrap().contains("Valid agents: first, second, deep. Please"));
+    let error = agent.run_and_collect(say("help")).await.unwrap_err();
+    assert!(matches!(error, RunError::AgentNotFound { .. }), "{error:?}");
+    assert_eq!(model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn spec_g1_correction_is_not_a_message_of_the_user_for_include_contents() {
+    for backend in backends() {
+        let model = Fake::new(vec![to_ghost("c1"), vec![text("Sorry."), done()]]);
+        let forgetful = LlmAgent { include_contents: IncludeContents::None, ..team(&model) };
+        let agent = start(&backend.store, forgetful).await;
+        agent.run_and_collect(say("help")).await.unwrap();
+        let sent = last_request(&model);
+        assert!(sent.contains(&"user: help".to_owned()), "{}: {sent:?}", backend.name);
+        assert_eq!(sent.last().unwrap(), &format!("user: {CORRECTED}"));
+    }
+}
+
+#[tokio::test]
+async fn spec_g1_correction_does_not_change_the_active_agent() {
+    for backend in backends() {
+        let (of_root, of_leaf) =
+            (Fake::new(vec![to("t", "leaf")]), Fake::new(vec![to_ghost("c1"), vec![text("Here."), done()]]));
+        // Its turns end with the turn, so the root would answer the next message of the user.
+        let leaf = LlmAgent { disallow_transfer_to_parent: true, ..named("leaf", &of_leaf) };
+        let sibling = named("helper", &of_leaf);
+        let family = LlmAgent { sub_agents: vec![leaf, sibling], ..root(&of_root) };
+        let agent = start(&backend.store, family).await;
+        assert_eq!(agent.run_and_collect(say("help")).await.unwrap(), "Here.", "{}", backend.name);
+        assert_eq!(log(&backend.store).await.last().unwrap(), "leaf: Here.");
+    }
+}
+
+#[tokio::test]
+async fn spec_g1_correction_keeps_the_questions_of_its_run() {
+    for backend in backends() {
+        let both = vec![
+            call("c1", "danger", json!({})),
+            call("c2", "transfer_to_agent", json!({"agent_name": "ghost"})),
+            done(),
+        ];
+        let model = Fake::new(vec![both, vec![text("May I?"), done()]]);
+        let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
+        let agent = start(&backend.store, LlmAgent { tools, ..team(&model) }).await;
+        agent.run_and_collect(say("help")).await.unwrap();
+        let session = agent.sessions().get(&crate::common::key()).await.unwrap().unwrap();
+        assert_eq!(session.pending().questions.len(), 1, "{}", backend.name);
+        assert_eq!(runs(&backend.store).await[0].status, RunStatus::Waiting, "{}", backend.name);
+    }
 }
 
 #[tokio::test]

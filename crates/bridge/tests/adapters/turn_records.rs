@@ -69,7 +69,7 @@ async fn run_becomes_waiting_with_the_commit_of_its_question() {
 }
 
 #[tokio::test]
-async fn run_with_an_open_question_ends_after_its_correction() {
+async fn run_with_an_open_question_waits_after_its_correction() {
     for backend in backends() {
         let recording = RecordingStore::on(&backend.store);
         let store: Shared = recording.clone();
@@ -81,7 +81,7 @@ async fn run_with_an_open_question_ends_after_its_correction() {
         let tools = vec![stub(json!({"name": "danger", "confirm": true}))];
         let agent = start(&store, LlmAgent { tools, ..team(&model) }).await;
         agent.run_and_collect(say("go")).await.unwrap();
-        assert_eq!(changes(&recording), ["start", "step", "step", "step", "done"], "{}", backend.name);
+        assert_eq!(changes(&recording), ["start", "step", "step", "step", "waiting"], "{}", backend.name);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 use adk::{content::Part, event::Event, flow::has_unknown_outcome, session::SessionKey, trace::Trace};
 use anyhow::anyhow;
-use bridge::{agent::is_correction, begun_calls, model::Notice, restore_draft, store::row::Restorer};
+use bridge::{begun_calls, model::Notice, restore_draft, store::row::Restorer};
 use provider::WireApi;
 use session::{ListQuery, Liveness, PageRequest, PendingEntry, Seq, SessionRow, Store, TailBudget};
 use std::{
@@ -178,7 +178,7 @@ fn write_answer(out: &mut impl Write, event: &Event, mark: Option<&str>) -> io::
 }
 
 fn author(event: &Event) -> String {
-    if is_correction(event) { "lango".to_owned() } else { one_line(&event.author, 40) }
+    if event.is_correction() { "lango".to_owned() } else { one_line(&event.author, 40) }
 }
 
 fn format_part(part: &Part) -> String {

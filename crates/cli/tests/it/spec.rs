@@ -106,6 +106,34 @@ fn spec_f6_environment_budget_overrides_the_file() {
     assert!(large.out.contains("message 1 word"), "{large:?}");
 }
 
+/// How many of the twenty messages of the user are in a request.
+fn user_messages(request: &str) -> usize {
+    (1..=20).filter(|n| request.contains(&format!("message {n} word"))).count()
+}
+
+#[test]
+fn spec_f7_file_caps_the_number_of_messages() {
+    let env = long_conversation();
+    env.file("lango.toml", "model = \"scripted/script.yaml\"\n\n[history]\nmaxMessages = 7\n");
+    let capped = messages(&request(&env, "k"));
+    assert!(capped.contains("message 20 word"), "{capped}");
+    // Three messages with their answers, and the note that asks to continue.
+    assert_eq!(user_messages(&capped), 3, "{capped}");
+}
+
+#[test]
+fn spec_f7_environment_cap_overrides_the_file() {
+    let env = long_conversation();
+    env.file("lango.toml", "model = \"scripted/script.yaml\"\n\n[history]\nmaxMessages = 200\n");
+    let shown = |cap: &str| {
+        let mut command = env.command(["sessions", "show", "k", "--as", "openai"]);
+        env.run(command.env("LANGO_HISTORY_MAX_MESSAGES", cap)).success().out
+    };
+    assert_eq!(user_messages(&shown("200")), 20);
+    assert_eq!(user_messages(&shown("5")), 2);
+    assert_eq!(user_messages(&shown("1")), 1, "the last exchange is shown with its message");
+}
+
 #[test]
 fn spec_f6_budget_below_the_minimum_is_refused() {
     let env = TestEnv::new();

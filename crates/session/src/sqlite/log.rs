@@ -6,7 +6,7 @@ use crate::{
     Error, PageRequest, PendingEntry, Seq, SessionKey, SessionMessage, Snapshot, StateEntry, StoredMessage,
     TailBudget, ToolCall,
 };
-use rusqlite::{Connection, OptionalExtension, Row, Rows, types::Type};
+use rusqlite::{Connection, OptionalExtension, Row, Rows};
 
 const COLUMNS: &str =
     "seq, tokens, timestamp, counted_by, message_id, role, author, tool_calls, meta, content";
@@ -26,12 +26,10 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredMessage> {
     Ok(StoredMessage { seq: Seq(row.get(0)?), message })
 }
 
+/// Unreadable calls do not make the session unreadable: the text of the row is in another column.
 fn tool_calls(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<ToolCall>> {
-    match row.get_ref(column)?.as_str_or_null()? {
-        Some(text) => serde_json::from_str(text)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())),
-        None => Ok(Vec::new()),
-    }
+    let text = row.get_ref(column)?.as_str_or_null().ok().flatten();
+    Ok(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
 }
 
 pub(super) fn load(conn: &Connection, key: &SessionKey, budget: TailBudget) -> JobResult<Option<Snapshot>> {

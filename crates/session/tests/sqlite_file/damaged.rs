@@ -72,7 +72,6 @@ fn assert_names<T: std::fmt::Debug>(refused: session::Result<T>, name: &str) {
 #[tokio::test]
 async fn an_unreadable_row_damages_only_its_session() {
     let table = [
-        "UPDATE messages SET tool_calls = '{broken' WHERE session_key = 2",
         "UPDATE messages SET content = CAST(x'ff' AS TEXT) WHERE session_key = 2",
         "UPDATE messages SET tokens = -1 WHERE session_key = 2",
         "INSERT INTO session_state (session_key, key, value) VALUES (2, 'k', 'not JSON')",
@@ -92,6 +91,18 @@ async fn an_unreadable_row_damages_only_its_session() {
     let lines = REPORTED.lock().unwrap();
     assert!(lines.iter().any(|line| line.contains("session app/ann/bad is damaged: ")), "{lines:?}");
     assert!(lines.iter().all(|line| !line.contains("good")), "{lines:?}");
+}
+
+#[tokio::test]
+async fn spec_b1_a_row_with_unreadable_calls_keeps_its_text() {
+    for sql in ["'{broken'", "'[{\"id\": 7}]'", "CAST(x'ff' AS TEXT)", "'null'"] {
+        let dir = two_sessions().await;
+        change(&dir, &format!("UPDATE messages SET tool_calls = {sql} WHERE session_key = 2"));
+        let store = open(&dir, Options::default()).unwrap();
+        let found = store.load(&key("bad"), TailBudget::ALL).await.unwrap().unwrap();
+        let [row] = &found.tail[..] else { panic!("one row: {found:?}") };
+        assert!(row.message.content.starts_with("text of bad") && row.message.tool_calls.is_empty(), "{sql}");
+    }
 }
 
 #[tokio::test]

@@ -34,21 +34,34 @@ pub(super) type OpenLegacyCalls = VecDeque<(String, String)>;
 
 /// Whether the row is a tool result without an id, which is matched to a call by position.
 pub(super) fn is_positional(row: &SessionMessage) -> bool {
-    LegacyKind::from_row(row) == LegacyKind::Tool && !row.tool_calls.iter().any(ToolCall::is_response)
+    LegacyKind::from_row(row) == LegacyKind::Tool && results(row).next().is_none()
+}
+
+/// Whether the calls of the row are those that later rows without ids answer.
+pub(super) fn is_assistant(row: &SessionMessage) -> bool {
+    LegacyKind::from_row(row) == LegacyKind::Assistant
+}
+
+/// The results of a tool row. A result that names its call is one, whatever its output.
+fn results(row: &SessionMessage) -> impl Iterator<Item = &ToolCall> {
+    row.tool_calls.iter().filter(|call| call.is_response() || (!call.id.is_empty() && !call.is_call()))
 }
 
 /// The parts of a row, from its columns alone.
 pub(super) fn parts(row: &SessionMessage, open_calls: &mut OpenLegacyCalls) -> Vec<Part> {
     match LegacyKind::from_row(row) {
         LegacyKind::Tool if is_positional(row) => vec![positional(row, open_calls)],
-        LegacyKind::Tool => {
-            let results = row.tool_calls.iter().filter(|call| call.is_response());
-            results.map(response_part).collect()
-        }
+        LegacyKind::Tool => match &results(row).collect::<Vec<_>>()[..] {
+            // The text of a single result is in the row if it is not in the result.
+            [result] if result.output.is_empty() => vec![result_part(result, &row.content)],
+            results => results.iter().map(|result| response_part(result)).collect(),
+        },
         LegacyKind::User | LegacyKind::Assistant | LegacyKind::Other => {
             let text = (!row.content.is_empty()).then(|| Part::text(row.content.clone()));
-            let calls = row.tool_calls.iter().filter(|call| call.is_call()).map(call_part);
-            text.into_iter().chain(calls).collect()
+            let calls = row.tool_calls.iter().filter(|call| call.is_call());
+            // A call that was stored together with its result (spec L1).
+            let results = calls.clone().filter(|call| call.is_response()).map(response_part);
+            text.into_iter().chain(calls.map(call_part)).chain(results).collect()
         }
     }
 }
@@ -77,10 +90,12 @@ pub(super) fn track_open_calls(row: &SessionMessage, open_calls: &mut OpenLegacy
             let answered: HashSet<&str> = row.tool_calls.iter().map(|answer| answer.id.as_str()).collect();
             open_calls.retain(|(id, _)| !answered.contains(id.as_str()));
         }
-        LegacyKind::User | LegacyKind::Assistant | LegacyKind::Other => {
-            let calls = row.tool_calls.iter().filter(|call| call.is_call());
+        LegacyKind::Assistant => {
+            let calls = row.tool_calls.iter().filter(|call| call.is_call() && !call.is_response());
             *open_calls = calls.map(|call| (call.id.clone(), call.name.clone())).collect();
         }
+        // Between a call and its result, other rows do not break the match.
+        LegacyKind::User | LegacyKind::Other => {}
     }
 }
 
@@ -108,7 +123,11 @@ pub(super) fn call_part(call: &ToolCall) -> Part {
 }
 
 pub(super) fn response_part(answer: &ToolCall) -> Part {
-    let response = if answer.output == "null" { None } else { Some(parse_object(&answer.output)) };
+    result_part(answer, &answer.output)
+}
+
+fn result_part(answer: &ToolCall, output: &str) -> Part {
+    let response = if output == "null" { None } else { Some(parse_object(output)) };
     let id = Some(answer.id.clone()).filter(|id| !id.is_empty());
     let function = FunctionResponse { id, name: answer.name.clone(), response, extra: Map::new() };
     Part {

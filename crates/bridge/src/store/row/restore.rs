@@ -4,10 +4,11 @@ use super::{
     legacy::{self, LegacyKind, OpenLegacyCalls},
     meta::{Meta, PartLocation, Slot},
 };
-use crate::{agent::CORRECTION, view::history::is_legacy_correction};
+use crate::view::history::is_legacy_correction;
 use adk::{
     content::{Content, Data, Part},
     event::Event,
+    notes::CORRECTION,
 };
 use serde_json::{Map, Value};
 use session::{SessionMessage, StoredMessage};
@@ -51,6 +52,27 @@ impl Restorer {
         };
         legacy::track_open_calls(row, &mut self.open_calls);
         event
+    }
+
+    /// Restores the calls that are open after these rows. Returns `false` if a row before them is needed for it.
+    pub(crate) fn skip_all(&mut self, rows: &[StoredMessage]) -> bool {
+        let last = rows.iter().rposition(|row| legacy::is_assistant(&row.message));
+        rows[last.unwrap_or(rows.len())..].iter().for_each(|row| self.skip_positional(&row.message));
+        last.is_some()
+    }
+
+    /// As [`skip`](Self::skip), for a row that may answer a call by position.
+    fn skip_positional(&mut self, row: &SessionMessage) {
+        if legacy::is_positional(row) {
+            self.open_calls.pop_front();
+        }
+        self.skip(row);
+    }
+
+    /// Whether one of the rows answers a call of a row before them by position.
+    pub(crate) fn depends_on_earlier(rows: &[StoredMessage]) -> bool {
+        let own = rows.iter().take_while(|row| !legacy::is_assistant(&row.message));
+        own.into_iter().any(|row| row.message.meta.is_none() && legacy::is_positional(&row.message))
     }
 
     /// Updates the open calls as [`restore`](Self::restore) does, for a row whose event is known.

@@ -36,7 +36,7 @@ fn start_by_budget(rows: &[StoredMessage], budget: Budget) -> usize {
 /// with its id, however late it is.
 fn safe_fronts(rows: &[StoredMessage]) -> Vec<bool> {
     let mut results: HashSet<&str> = HashSet::new();
-    // Rows without ids answer the calls right before them by position (spec N1).
+    // Rows without ids answer the calls of the assistant row before them by position (spec N1).
     let mut unnamed = 0;
     let mut safe: Vec<bool> = Vec::with_capacity(rows.len());
     for row in rows.iter().rev().map(|row| &row.message) {
@@ -47,6 +47,10 @@ fn safe_fronts(rows: &[StoredMessage]) -> Vec<bool> {
             continue;
         }
         let is_last = safe.is_empty();
+        if LegacyKind::from_row(row) != LegacyKind::Assistant {
+            safe.push(is_last || unnamed == 0);
+            continue;
+        }
         let open = calls(row).filter(|call| !results.contains(call.id.as_str())).count();
         calls(row).for_each(|call| {
             results.remove(call.id.as_str());

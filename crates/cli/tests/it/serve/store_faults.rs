@@ -120,7 +120,7 @@ fn requests_to_a_damaged_session_fail_and_others_succeed() {
     server.create_session("lango", "other");
     let file = Connection::open(env.database()).unwrap();
     file.execute_batch(
-        "UPDATE messages SET tool_calls = '{broken'
+        "UPDATE messages SET content = CAST(x'ff' AS TEXT)
          WHERE session_key = (SELECT session_key FROM sessions WHERE session_id = 's')",
     )
     .unwrap();
@@ -177,7 +177,7 @@ fn server_starts_despite_a_damaged_session_with_an_orphaned_run() {
     }
     server.kill();
     let file = Connection::open(env.database()).unwrap();
-    file.execute_batch("UPDATE messages SET tool_calls = '{broken' WHERE session_key = 1").unwrap();
+    file.execute_batch("UPDATE messages SET content = CAST(x'ff' AS TEXT) WHERE session_key = 1").unwrap();
     file.execute_batch("UPDATE runs SET run_id = CAST(x'ff' AS TEXT) WHERE session_key = 1").unwrap();
     let server = TestServer::start(&env);
     let third = server.create_session("lango", "third");

@@ -86,14 +86,79 @@ fn n1_result_by_position_skips_calls_answered_by_id() {
 fn n2_result_without_an_open_call_becomes_text() {
     let log = vec![
         row("assistant", "", vec![call("a", "{}")]),
-        row("user", "never mind", Vec::new()),
+        row("assistant", "never mind", Vec::new()),
         row("tool", "late", Vec::new()),
     ];
     assert_snapshot!(restored(log), @r#"
     root: model {"functionCall":{"id":"a","args":{},"name":"look"}}
-    user: user {"text":"never mind"}
+    root: model {"text":"never mind"}
     root: tool {"text":"late"}
     "#);
+}
+
+#[test]
+fn n1_rows_of_others_do_not_break_the_match_by_position() {
+    let log = vec![
+        row("assistant", "", vec![call("a", "{}"), call("b", "{}")]),
+        row("user", "hurry", Vec::new()),
+        row("tool", "1", Vec::new()),
+        row("system", "note", Vec::new()),
+        row("tool", "2", Vec::new()),
+    ];
+    assert_snapshot!(restored(log), @r#"
+    root: model {"functionCall":{"id":"a","args":{},"name":"look"}} | {"functionCall":{"id":"b","args":{},"name":"look"}}
+    user: user {"text":"hurry"}
+    root: user {"functionResponse":{"id":"a","name":"look","response":{"result":1}}}
+    root: system {"text":"note"}
+    root: user {"functionResponse":{"id":"b","name":"look","response":{"result":2}}}
+    "#);
+}
+
+#[test]
+fn n1_result_that_names_its_call_is_matched_by_id_whatever_its_output() {
+    let log = vec![
+        row("assistant", "", vec![call("a", "{}"), call("b", "{}")]),
+        row("tool", "for b", vec![answer("b", "")]),
+        row("tool", "for a", Vec::new()),
+        row("tool", "", vec![answer("c", "")]),
+    ];
+    assert_snapshot!(restored(log), @r#"
+    root: model {"functionCall":{"id":"a","args":{},"name":"look"}} | {"functionCall":{"id":"b","args":{},"name":"look"}}
+    root: user {"functionResponse":{"id":"b","name":"look","response":{"result":"for b"}}}
+    root: user {"functionResponse":{"id":"a","name":"look","response":{"result":"for a"}}}
+    root: user {"functionResponse":{"id":"c","name":"look","response":{}}}
+    "#);
+}
+
+#[test]
+fn l1_call_that_was_stored_with_its_result_keeps_both() {
+    let both = ToolCall { output: "{\"found\":1}".to_owned(), ..call("a", "{}") };
+    let log = vec![row("assistant", "so", vec![both, call("b", "{}")]), row("tool", "2", Vec::new())];
+    assert_snapshot!(restored(log), @r#"
+    root: model {"text":"so"} | {"functionCall":{"id":"a","args":{},"name":"look"}} | {"functionCall":{"id":"b","args":{},"name":"look"}} | {"functionResponse":{"id":"a","name":"look","response":{"found":1}}}
+    root: user {"functionResponse":{"id":"b","name":"look","response":{"result":2}}}
+    "#);
+}
+
+#[test]
+fn n1_rows_read_in_pages_are_restored_as_when_they_are_read_whole() {
+    let calls = ["a", "b", "c"].map(|id| call(id, "{}")).into();
+    let mut log = vec![row("assistant", "", calls)];
+    for text in ["1", "2", "3"] {
+        log.push(row("user", "hurry", Vec::new()));
+        log.push(row("tool", text, Vec::new()));
+    }
+    let rows: Vec<StoredMessage> =
+        log.into_iter().zip(1..).map(|(message, seq)| StoredMessage { seq: Seq(seq), message }).collect();
+    let mut whole = Restorer::new("root");
+    let expected: Vec<String> = rows.iter().map(|row| line(&whole.restore(row))).collect();
+    for cut in 1..rows.len() {
+        let (before, page) = rows.split_at(cut);
+        let mut restorer = Restorer::new("root");
+        assert!(restorer.skip_all(before) && Restorer::depends_on_earlier(page));
+        let restored: Vec<String> = page.iter().map(|row| line(&restorer.restore(row))).collect();
+        assert_eq!(restored, expected[cut..], "after {cut} rows");
+    }
 }
 
 #[test]
@@ -153,7 +218,7 @@ fn plain_text_message_has_minimal_meta() {
 fn correction_without_metadata_is_marked_and_user_text_is_not() {
     let is_marked = |role: &str, text: &str| {
         let stored = StoredMessage { seq: Seq::START, message: row(role, text, Vec::new()) };
-        crate::agent::is_correction(&Restorer::new("root").restore(&stored))
+        Restorer::new("root").restore(&stored).is_correction()
     };
     let correction = crate::view::history::correction("ghost", "helper");
     assert!(is_marked("user", &correction));
