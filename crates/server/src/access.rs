@@ -16,7 +16,7 @@ use crate::{
 };
 use axum::{
     body::Body,
-    extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, NestedPath, RawPathParams, Request, State},
+    extract::{FromRequestParts, MatchedPath, NestedPath, RawPathParams, Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -188,8 +188,6 @@ pub(crate) async fn check_host(
     if origin.cross_origin.is_some() {
         request.headers_mut().remove(header::COOKIE);
     }
-    let body_limit = access.0.limits.body;
-    DefaultBodyLimit::max(body_limit).apply(&mut request);
     request.extensions_mut().insert(origin.clone());
     let (rate, timeout) = (access.0.limits.min_rate, access.0.limits.body_timeout);
     request.extensions_mut().insert(access);
@@ -198,10 +196,6 @@ pub(crate) async fn check_host(
     }
     let request = request.map(|body| Body::new(PacedBody::new(body, rate, timeout)));
     let mut response = next.run(request).await;
-    // A body without a content length exceeds the limit while it is read.
-    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        response = AccessDenied::BodyTooLarge(body_limit).into_response();
-    }
     // The rest of the body is not read.
     if response.status() == StatusCode::REQUEST_TIMEOUT {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

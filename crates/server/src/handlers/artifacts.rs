@@ -28,7 +28,7 @@ pub(crate) async fn save(
     PathParams(path): PathParams<SessionPath>,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    let SaveArtifactBody { filename: name, artifact, custom_metadata } = body.required()?;
+    let (SaveArtifactBody { filename: name, artifact, custom_metadata }, _charge) = body.required()?;
     check_name(&name)?;
     if !matches!(artifact.data, Data::InlineData(_) | Data::Text(_)) {
         return Err(ApiError::bad_request("Artifact must have either inline_data or text content."));

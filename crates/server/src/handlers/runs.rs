@@ -35,7 +35,8 @@ pub(crate) async fn start(
     body: RequestBody,
 ) -> Result<Response, ApiError> {
     let key = path.key();
-    let command = RunCommand::in_session(&server, &caller, key.clone(), body.required()?).await?;
+    let (body, _charge) = body.required()?;
+    let command = RunCommand::in_session(&server, &caller, key.clone(), body).await?;
     run::require_session(&server, &key).await?;
     let reader = run::start(&server, command, headers).await?;
     let view = match load_run(&server, &key, reader.id()).await {
