@@ -67,8 +67,8 @@ pub(super) struct ServerSection {
     #[serde(alias = "max_connections")]
     max_connections: Option<usize>,
     /// Connections of each address, or IPv6 network /64, that wait for a request for more than a second or have one without a valid
-    /// token. Behind a
-    /// trusted proxy, requests without a valid token at a time. 0 means no limit.
+    /// token. Behind a trusted proxy, requests without a valid token at a time. At the limit, valid tokens and `/health` are served. 0
+    /// means no limit.
     ///
     /// Default: `64`
     #[serde(alias = "connections_per_address")]

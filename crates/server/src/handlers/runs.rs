@@ -114,6 +114,12 @@ pub(crate) async fn cancel(
         CancelOutcome::Over | CancelOutcome::Requested => {
             Ok(Json(run_json(&load_run(&server, &key, &id).await?)).into_response())
         }
+        CancelOutcome::Elsewhere if server.apps.find(&key.app_name).is_err() => {
+            Err(ApiError::conflict(format!(
+                "the run waits until the app {} can be loaded; restore the app and cancel again, or delete the session",
+                key.app_name
+            )))
+        }
         CancelOutcome::Elsewhere => Err(ApiError::conflict(
             "the run belongs to another process on the same database; cancel it there",
         )),

@@ -29,6 +29,8 @@ use serde_json::{Map, Value};
 
 /// The maximum number of events per page.
 const MAX_LIMIT: u64 = 1000;
+/// The function calls of ADK's protocol with its clients.
+const CLIENT_CALLS: [&str; 3] = [REQUEST_CONFIRMATION, "adk_request_credential", "adk_request_input"];
 /// The maximum number of events of a new session. An event needs much more memory than its text.
 const MAX_INITIAL_EVENTS: usize = 5000;
 /// The maximum size of the temporary keys in a response, in bytes.
@@ -112,7 +114,7 @@ fn check_initial_events(events: Vec<Event>) -> Result<Vec<Event>, ApiError> {
         }
         let calls = event.calls().map(|call| call.name.as_str());
         let responses = event.responses().map(|response| response.name.as_str());
-        if calls.chain(responses).any(|name| name == REQUEST_CONFIRMATION) {
+        if calls.chain(responses).any(|name| CLIENT_CALLS.contains(&name)) {
             return Err(refuse(index, "ADK protocol function calls"));
         }
     }

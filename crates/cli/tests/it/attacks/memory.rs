@@ -30,6 +30,15 @@ pub(super) fn artifacts(_: &World) -> Vec<Attack> {
     vec![Attack::act("unread artifacts", act, Expect::Is(&[200])).may_store()]
 }
 
+pub(super) fn metadata(_: &World) -> Vec<Attack> {
+    let act = |world: &World| {
+        let file = json!({"filename": "large", "artifact": {"text": "x".repeat(7 * LARGE)}});
+        world.ask(&world.bob, "POST", &format!("{SESSIONS}/s/artifacts"), &file);
+        unread(world, &format!("{SESSIONS}/s/artifacts/large/versions/0/metadata"))
+    };
+    vec![Attack::act("metadata of artifacts", act, Expect::Is(&[200])).may_store()]
+}
+
 pub(super) fn events(_: &World) -> Vec<Attack> {
     let act = |world: &World| {
         for _ in 0..8 {

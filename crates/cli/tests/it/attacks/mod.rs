@@ -33,6 +33,7 @@ const GROUPS: &[Group] = &[
     ("files and artifacts", "", files::rows),
     ("information", "", information::rows),
     ("memory: artifacts", UNLIMITED, memory::artifacts),
+    ("memory: metadata", UNLIMITED, memory::metadata),
     ("memory: events", UNLIMITED, memory::events),
     ("memory: state", UNLIMITED, memory::state),
     ("memory: lists", UNLIMITED, memory::lists),
