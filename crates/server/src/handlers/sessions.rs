@@ -258,3 +258,24 @@ pub(crate) async fn add_to_memory(
     server.require_app(&key.app_name)?;
     Ok(null_response())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn initial_events_with_calls_of_the_client_protocol_are_refused() {
+        let event = |name: &str| -> Event {
+            let call = json!({"functionCall": {"name": name, "args": {}}});
+            serde_json::from_value(json!({"author": "a", "content": {"role": "model", "parts": [call]}}))
+                .unwrap()
+        };
+        for name in ["adk_request_confirmation", "adk_request_credential", "adk_request_input"] {
+            let refused = check_initial_events(vec![event("other"), event(name)]).unwrap_err();
+            let expected = "Session initialization event 1 cannot include ADK protocol function calls.";
+            assert_eq!(refused.detail, expected, "{name}");
+        }
+        assert!(check_initial_events(vec![event("other")]).is_ok());
+    }
+}
