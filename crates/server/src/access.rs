@@ -16,11 +16,12 @@ use crate::{
 };
 use axum::{
     body::Body,
-    extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, NestedPath, RawPathParams, Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    extract::{FromRequestParts, MatchedPath, NestedPath, RawPathParams, Request, State},
+    http::{Extensions, HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use futures::FutureExt;
 use lock::LockExt;
 use std::{
     net::{IpAddr, SocketAddr},
@@ -95,17 +96,11 @@ impl AccessControl {
         if parts.extensions.get::<RequestOrigin>().is_some_and(|origin| origin.is_cross_site) {
             return Err(AccessDenied::CrossSite);
         }
-        let caller = match &self.0.authenticator {
-            Some(authenticator) => {
-                let caller = authenticator.authenticate(&parts.headers, &self.0.cookie).await;
-                caller.map_err(AccessDenied::Credentials)?
-            }
-            None => Caller::local(),
+        let identified = parts.extensions.remove::<IdentifiedCaller>();
+        let IdentifiedCaller { caller, permit } = match identified {
+            Some(identified) => identified,
+            None => self.identify(&parts.headers).await?,
         };
-        if let Some(key) = &caller.rate_limit_key {
-            self.0.rates.acquire(key).map_err(AccessDenied::RateLimited)?;
-        }
-        let permit = self.user_permit(&caller)?;
         // From now on the request counts for its user, not for its address.
         if let Some(connection) = parts.extensions.get::<Arc<Connection>>() {
             connection.authenticated();
@@ -120,12 +115,70 @@ impl AccessControl {
         Ok((caller.principal, permit))
     }
 
+    /// Authenticates a request and counts it for its user.
+    async fn identify(&self, headers: &HeaderMap) -> Result<IdentifiedCaller, AccessDenied> {
+        let caller = match &self.0.authenticator {
+            Some(authenticator) => {
+                let caller = authenticator.authenticate(headers, &self.0.cookie).await;
+                caller.map_err(AccessDenied::Credentials)?
+            }
+            None => Caller::local(),
+        };
+        if let Some(key) = &caller.rate_limit_key {
+            self.0.rates.acquire(key).map_err(AccessDenied::RateLimited)?;
+        }
+        let permit = self.user_permit(&caller)?;
+        Ok(IdentifiedCaller { caller, permit })
+    }
+
+    /// Identifies the caller of a request above a limit of anonymous requests. It waits for nothing, so that such requests cannot
+    /// accumulate: a JWT whose key must be fetched first is refused.
+    fn identify_now(
+        &self,
+        headers: &HeaderMap,
+        origin: &RequestOrigin,
+        limit: AccessDenied,
+    ) -> Result<IdentifiedCaller, AccessDenied> {
+        if origin.is_cross_site {
+            return Err(limit);
+        }
+        match self.identify(headers).now_or_never() {
+            Some(Err(AccessDenied::Credentials(_))) | None => Err(limit),
+            Some(identified) => identified,
+        }
+    }
+
+    /// Applies the limits of connections and addresses to a request.
+    fn limit_address(
+        &self,
+        request: &Request,
+        peer: Option<IpAddr>,
+        origin: &RequestOrigin,
+    ) -> Result<RequestPermits, AccessDenied> {
+        let connection = request.extensions().get::<Arc<Connection>>();
+        let (headers, is_health) = (request.headers(), is_health(request));
+        if let Some(connection) = connection.filter(|connection| connection.is_above_limit() && !is_health) {
+            let caller = self.identify_now(headers, origin, AccessDenied::ConnectionLimit)?;
+            let permits = RequestPermits { address: None, caller: Some(caller) };
+            return if connection.promote() { Ok(permits) } else { Err(AccessDenied::ConnectionLimit) };
+        }
+        match self.address_permit(headers, peer) {
+            Ok(address) => Ok(RequestPermits { address, caller: None }),
+            Err(_) if is_health => Ok(RequestPermits::default()),
+            Err(limit) => {
+                let caller = Some(self.identify_now(headers, origin, limit)?);
+                Ok(RequestPermits { address: None, caller })
+            }
+        }
+    }
+
     /// Counts a request of the caller. `None` for the local administrator, who is not limited.
     fn user_permit(&self, caller: &Caller) -> Result<Option<UserPermit>, AccessDenied> {
         let Some(key) = &caller.rate_limit_key else { return Ok(None) };
         let key = caller.principal.user.as_ref().map_or_else(|| key.clone(), |user| format!("user {user}"));
         let limiter = &self.0.of_users;
-        limiter.acquire(key).map(Some).ok_or(AccessDenied::TooManyRequests(limiter.limit()))
+        let permit = limiter.acquire(key).ok_or(AccessDenied::TooManyRequests(limiter.limit()))?;
+        Ok(Some(Arc::new(permit)))
     }
 
     /// Counts a request of a proxy for the address of its client. `None` if the client's address is unknown or counted by the
@@ -172,15 +225,6 @@ pub(crate) async fn check_host(
         Ok(origin) => origin,
         Err(violation) => return violation.into_response(),
     };
-    let is_health = is_health(&request);
-    if is_above_limit(&request) && !is_health {
-        return AccessDenied::ConnectionLimit.into_response();
-    }
-    let permit = match access.address_permit(request.headers(), peer) {
-        Ok(permit) => permit,
-        Err(_) if is_health => None,
-        Err(denied) => return denied.into_response(),
-    };
     if let Some(response) = origin.preflight(request.method(), request.headers()) {
         return response;
     }
@@ -188,34 +232,22 @@ pub(crate) async fn check_host(
     if origin.cross_origin.is_some() {
         request.headers_mut().remove(header::COOKIE);
     }
-    let body_limit = access.0.limits.body;
-    DefaultBodyLimit::max(body_limit).apply(&mut request);
+    let permits = match access.limit_address(&request, peer, &origin) {
+        Ok(permits) => permits,
+        Err(denied) => return denied.into_response(),
+    };
     request.extensions_mut().insert(origin.clone());
     let (rate, timeout) = (access.0.limits.min_rate, access.0.limits.body_timeout);
     request.extensions_mut().insert(access);
-    if let Some(permit) = permit.clone() {
-        request.extensions_mut().insert(permit);
-    }
+    permits.clone().insert_into(request.extensions_mut());
     let request = request.map(|body| Body::new(PacedBody::new(body, rate, timeout)));
     let mut response = next.run(request).await;
-    // A body without a content length exceeds the limit while it is read.
-    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        response = AccessDenied::BodyTooLarge(body_limit).into_response();
-    }
     // The rest of the body is not read.
     if response.status() == StatusCode::REQUEST_TIMEOUT {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     origin.add_cors_headers(&mut response);
-    match permit {
-        Some(permit) => response.map(|body| GuardedBody::wrap(body, permit)),
-        None => response,
-    }
-}
-
-/// Whether only `/health` may be answered on the connection of the request.
-fn is_above_limit(request: &Request) -> bool {
-    request.extensions().get::<Arc<Connection>>().is_some_and(|one| one.is_above_limit())
+    response.map(|body| GuardedBody::wrap(body, permits))
 }
 
 /// `/health` answers above every limit of connections and addresses.
@@ -242,7 +274,32 @@ pub(crate) async fn authenticate(
     }
 }
 
-type UserPermit = ConcurrencyPermit<String>;
+type UserPermit = Arc<ConcurrencyPermit<String>>;
+
+/// A caller whose request is counted for its user.
+#[derive(Clone)]
+struct IdentifiedCaller {
+    caller: Caller,
+    permit: Option<UserPermit>,
+}
+
+/// What counts a request until its response is sent: its address, or its user if the limit of the address is reached.
+#[derive(Clone, Default)]
+struct RequestPermits {
+    address: Option<AddressPermit>,
+    caller: Option<IdentifiedCaller>,
+}
+
+impl RequestPermits {
+    fn insert_into(self, extensions: &mut Extensions) {
+        if let Some(permit) = self.address {
+            extensions.insert(permit);
+        }
+        if let Some(caller) = self.caller {
+            extensions.insert(caller);
+        }
+    }
+}
 
 /// The permit of a request behind a proxy. It is taken when the request is authenticated.
 #[derive(Clone)]

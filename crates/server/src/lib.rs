@@ -10,7 +10,8 @@
 //! | [`auth`] | tokens, login links and JWTs |
 //! | [`limits`], `concurrency`, [`tls`] | limits and the rate limiter; concurrent requests; certificates |
 //! | [`connection`] | deadlines of slow clients, and the table of open connections |
-//! | `response_budget`, `guarded_body` | memory for unread responses; guards that end with a response |
+//! | `memory_budget`, `body_budget`, `response_budget` | memory for request bodies and unread responses |
+//! | `guarded_body` | guards that end with a response |
 //! | [`principal`], `path_params`, `mount_path` | the sender of a request; path parameters; the prefix of a nested router |
 //! | `input`, [`error`] | validation of bodies and queries, and errors, as in FastAPI |
 //! | `session_json`, `run_json`, `sse` | sessions, lists of events and event streams as they are sent |
@@ -24,6 +25,7 @@
 pub mod access;
 pub mod app_registry;
 pub mod auth;
+mod body_budget;
 mod concurrency;
 pub mod connection;
 pub mod error;
@@ -33,6 +35,7 @@ pub mod host_policy;
 mod input;
 mod instrument;
 pub mod limits;
+mod memory_budget;
 mod metrics;
 mod mount_path;
 mod openapi;

@@ -27,6 +27,8 @@ pub struct ServerLimits {
     pub connections_per_address: usize,
     /// Concurrent requests per user. The local administrator is not limited.
     pub requests_per_user: usize,
+    /// Bytes of memory for large request bodies.
+    pub body_memory: usize,
     /// Bytes of memory for large parts of responses.
     pub response_memory: usize,
     /// Per token. The local token is not limited.
@@ -48,6 +50,7 @@ impl Default for ServerLimits {
             connections: 1024,
             connections_per_address: 64,
             requests_per_user: 256,
+            body_memory: 80 * 1024 * 1024,
             response_memory: 32 * 1024 * 1024,
             requests_per_minute: 6000,
             runs_per_user: 64,

@@ -3,42 +3,27 @@
 //! Responses are streamed in small chunks, but an event or an artifact is serialized as a whole. A part larger than
 //! [`SMALL_PART`] is charged to a budget until it is sent: back-pressure for slow clients.
 
+use crate::memory_budget::{MemoryBudget, MemoryPermit};
 use axum::body::Bytes;
-use lock::LockExt;
-use std::{
-    collections::HashMap,
-    future::Future,
-    sync::{Arc, Mutex},
-};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::{future::Future, sync::Arc};
+use tokio::sync::Semaphore;
 
 /// Parts up to this size are not charged.
 pub(crate) const SMALL_PART: usize = 256 * 1024;
 /// The number of parts that are loaded and serialized at a time.
 const CONCURRENT_LOADS: usize = 2;
-/// The unit of the budget in bytes.
-const UNIT: usize = 1024;
 
-/// The budget of a server. Clones share it. A user may have half of it.
+/// The budget of a server, of which a user may have half. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseBudget {
-    units: usize,
-    total: Arc<Semaphore>,
-    of_users: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
+    memory: MemoryBudget,
     loads: Arc<Semaphore>,
-}
-
-/// The permits of a part. Those of the user are returned first.
-#[derive(Debug)]
-struct BudgetPermit {
-    _of_user: OwnedSemaphorePermit,
-    _of_total: OwnedSemaphorePermit,
 }
 
 /// A serialized part with its permit, which is returned when the part was sent.
 struct ChargedPart {
     bytes: Vec<u8>,
-    _permit: BudgetPermit,
+    _permit: MemoryPermit,
 }
 
 impl AsRef<[u8]> for ChargedPart {
@@ -49,13 +34,7 @@ impl AsRef<[u8]> for ChargedPart {
 
 impl ResponseBudget {
     pub(crate) fn new(bytes: usize) -> Self {
-        let units = (bytes / UNIT).clamp(2, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
-        Self {
-            units,
-            total: Arc::new(Semaphore::new(units)),
-            of_users: Arc::default(),
-            loads: Arc::new(Semaphore::new(CONCURRENT_LOADS)),
-        }
+        Self { memory: MemoryBudget::divided(bytes), loads: Arc::new(Semaphore::new(CONCURRENT_LOADS)) }
     }
 
     /// Loads a part. If it is large, it is dropped, its size is awaited from the budget of the user, and it is loaded again: so
@@ -73,7 +52,7 @@ impl ResponseBudget {
             }
             bytes.len()
         };
-        let permit = self.acquire(user, size).await;
+        let permit = self.memory.acquire(user, size).await;
         let _load = self.loads.acquire().await;
         let (bytes, value) = load().await?;
         let bytes = match permit {
@@ -81,21 +60,6 @@ impl ResponseBudget {
             None => bytes.into(),
         };
         Ok((bytes, value))
-    }
-
-    /// Waits for the budget. A part that is larger than the budget of a user takes all of it. `None` never happens: the
-    /// semaphores are not closed.
-    async fn acquire(&self, user: &str, size: usize) -> Option<BudgetPermit> {
-        let share = self.units / 2;
-        let units = u32::try_from(size.div_ceil(UNIT).min(share)).unwrap_or(u32::MAX);
-        let of_user = {
-            let mut users = self.of_users.locked();
-            users.retain(|name, units| name == user || Arc::strong_count(units) > 1);
-            Arc::clone(users.entry(user.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(share))))
-        };
-        let of_user = of_user.acquire_many_owned(units).await.ok()?;
-        let of_total = Arc::clone(&self.total).acquire_many_owned(units).await.ok()?;
-        Some(BudgetPermit { _of_user: of_user, _of_total: of_total })
     }
 }
 

@@ -51,7 +51,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// The send buffer of a socket, which Linux doubles. The kernel reports progress of a client in steps of about this size, so it
 /// must be small in relation to the minimum rate.
 const SEND_BUFFER_BYTES: u32 = 128 * 1024;
-/// How long a connection above the limit may take in all.
+/// How long a connection above the limit may take in all, unless it has a principal.
 const ABOVE_LIMIT_TIME: Duration = Duration::from_secs(5);
 /// How long the server reads what a client still sends after the last response.
 const LINGER_TIME: Duration = Duration::from_secs(1);
@@ -128,9 +128,9 @@ impl ConnectionHandler {
     async fn handle(&self, stream: TcpStream, peer: SocketAddr, connection: Arc<Connection>) {
         // Events are small writes, which Nagle's algorithm would delay.
         let _ = stream.set_nodelay(true);
-        let time = if connection.is_above_limit() { ABOVE_LIMIT_TIME } else { Duration::MAX };
         tokio::select! {
-            _ = timeout(time, self.serve(stream, peer, &connection)) => {}
+            () = self.serve(stream, peer, &connection) => {}
+            () = end_above_limit(&connection) => {}
             () = connection.evicted() => {}
             () = trim_after_burst(&connection) => {}
             () = self.shutdown.immediate.cancelled() => {}
@@ -209,6 +209,17 @@ impl ConnectionHandler {
 async fn trim_after_burst(connection: &Connection) {
     tokio::time::sleep(BURST_TIME).await;
     connection.trim_address();
+    pending::<()>().await;
+}
+
+/// Resolves when the time of a connection above the limit is over.
+async fn end_above_limit(connection: &Connection) {
+    if connection.is_above_limit() {
+        tokio::time::sleep(ABOVE_LIMIT_TIME).await;
+        if connection.is_above_limit() {
+            return;
+        }
+    }
     pending::<()>().await;
 }
 

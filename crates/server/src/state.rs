@@ -2,6 +2,7 @@
 
 use crate::{
     app_registry::{AppFault, AppLookupError, AppRegistry, ServedApp},
+    body_budget::BodyBudget,
     error::ApiError,
     handlers::dev_ui::DevUi,
     instrument::LogSink,
@@ -11,7 +12,7 @@ use crate::{
     readiness::Readiness,
     response_budget::ResponseBudget,
 };
-use axum::http::StatusCode;
+use axum::{extract::FromRef, http::StatusCode};
 use bridge::{
     Agent, Archive, Runs,
     runs::{RecoverySource, RunPermit},
@@ -38,10 +39,18 @@ pub struct ServerState {
     /// The maximum number of sessions per user.
     pub(crate) session_quota: Option<u64>,
     pub(crate) response_budget: ResponseBudget,
+    pub(crate) body_budget: BodyBudget,
+}
+
+impl FromRef<ServerState> for BodyBudget {
+    fn from_ref(server: &ServerState) -> Self {
+        server.body_budget.clone()
+    }
 }
 
 impl ServerState {
     pub fn new(apps: Arc<dyn AppRegistry>, archive: Archive, runs: Runs) -> Self {
+        let limits = ServerLimits::default();
         Self {
             apps,
             archive,
@@ -53,7 +62,8 @@ impl ServerState {
             telemetry: Telemetry::default(),
             runs_per_user: 0,
             session_quota: None,
-            response_budget: ResponseBudget::new(ServerLimits::default().response_memory),
+            response_budget: ResponseBudget::new(limits.response_memory),
+            body_budget: BodyBudget::new(limits.body, limits.body_memory),
         }
     }
 
@@ -62,6 +72,7 @@ impl ServerState {
             runs_per_user: limits.runs_per_user,
             session_quota: Some(limits.sessions_per_user).filter(|quota| *quota > 0),
             response_budget: ResponseBudget::new(limits.response_memory),
+            body_budget: BodyBudget::new(limits.body, limits.body_memory),
             ..self
         }
     }

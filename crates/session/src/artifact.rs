@@ -41,6 +41,9 @@ pub trait ArtifactStore: Send + Sync {
     /// One version, or the newest.
     fn artifact(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>>;
 
+    /// One version, or the newest, with an empty part: the content is not loaded.
+    fn metadata(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>>;
+
     /// The names of the session's and the user's artifacts, sorted.
     fn names(&self, session: &SessionKey) -> Pending<'_, Vec<String>>;
 

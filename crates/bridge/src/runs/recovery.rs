@@ -65,6 +65,23 @@ impl Recovery {
         sessions
     }
 
+    fn forget(&mut self, key: &SessionKey, id: &str) {
+        if let Some(orphans) = self.sessions.get_mut(key) {
+            orphans.retain(|orphan| orphan.run.id != id);
+            if orphans.is_empty() {
+                self.sessions.remove(key);
+            }
+        }
+    }
+
+    fn count_by_app(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for (key, orphans) in &self.sessions {
+            *counts.entry(key.app_name.clone()).or_default() += orphans.len();
+        }
+        counts
+    }
+
     /// Number of runs that wait to be resumed.
     pub fn len(&self) -> usize {
         self.sessions.values().map(Vec::len).sum()
@@ -102,6 +119,8 @@ impl Runs {
         let mut reported = String::new();
         loop {
             self.run_orphans(&mut recovery, &source, &slots);
+            self.forget_deleted(&mut recovery).await;
+            *self.stalled.locked() = recovery.count_by_app();
             let _ = tokio::time::timeout(SWEEP, wake.notified()).await;
             let swept = async {
                 self.turns.observe().await.map_err(store_failed)?;
@@ -160,11 +179,21 @@ impl Runs {
                 }
             });
         }
-        let mut stalled = BTreeMap::new();
-        for (key, orphans) in &recovery.sessions {
-            *stalled.entry(key.app_name.clone()).or_default() += orphans.len();
+    }
+
+    /// Removes the runs of deleted sessions, which wait for an agent.
+    async fn forget_deleted(&self, recovery: &mut Recovery) {
+        let waiting: Vec<(SessionKey, String)> = recovery
+            .sessions
+            .values()
+            .flatten()
+            .map(|orphan| (orphan.run.key.clone(), orphan.run.id.clone()))
+            .collect();
+        for (key, id) in waiting {
+            if let Ok(None) | Err(ServiceError::NotFound(_)) = self.stored(&key).run(&id).await {
+                recovery.forget(&key, &id);
+            }
         }
-        *self.stalled.locked() = stalled;
     }
 
     async fn run_orphan(&self, agent: &Agent, orphan: Orphan) -> Result<(), ServiceError> {

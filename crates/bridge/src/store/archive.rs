@@ -18,7 +18,8 @@ use adk::{
 };
 use serde_json::{Map, Value};
 use session::{
-    Commit, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, Snapshot, Store, TailBudget,
+    Artifact, Commit, ListQuery, NewArtifact, NewSession, OnConflict, PageRequest, Seq, Snapshot, Store,
+    TailBudget,
 };
 use std::{fmt, sync::Arc};
 
@@ -89,6 +90,17 @@ pub struct ArtifactVersion {
     pub mime_type: Option<String>,
     pub custom_metadata: Map<String, Value>,
     pub created_at: f64,
+}
+
+impl ArtifactVersion {
+    fn new(artifact: Artifact) -> Self {
+        Self {
+            number: artifact.version,
+            mime_type: artifact.mime_type,
+            custom_metadata: serde_json::from_str(&artifact.custom_metadata).unwrap_or_default(),
+            created_at: artifact.created_at,
+        }
+    }
 }
 
 impl Archive {
@@ -228,13 +240,18 @@ impl Archive {
         let Some(file) = self.stored(key).artifact(name, version).await? else { return Ok(None) };
         let part = serde_json::from_str(&file.part)
             .map_err(|error| ServiceError::Invalid { key: key.clone(), message: error.to_string() })?;
-        let version = ArtifactVersion {
-            number: file.version,
-            mime_type: file.mime_type,
-            custom_metadata: serde_json::from_str(&file.custom_metadata).unwrap_or_default(),
-            created_at: file.created_at,
-        };
+        let version = ArtifactVersion::new(file);
         Ok(Some((part, version)))
+    }
+
+    /// The metadata of one version of a file, by default of the newest. The content is not loaded.
+    pub async fn file_metadata(
+        &self,
+        key: &SessionKey,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<Option<ArtifactVersion>, ServiceError> {
+        Ok(self.stored(key).artifact_metadata(name, version).await?.map(ArtifactVersion::new))
     }
 
     pub async fn versions(&self, key: &SessionKey, name: &str) -> Result<Vec<u64>, ServiceError> {

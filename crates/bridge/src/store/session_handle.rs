@@ -85,6 +85,15 @@ impl<'a> SessionHandle<'a> {
         self.mapped(self.store.artifact(&self.artifact_key(name), version)).await
     }
 
+    /// Like [`artifact`](Self::artifact), with an empty part.
+    pub(crate) async fn artifact_metadata(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<Option<Artifact>, ServiceError> {
+        self.mapped(self.store.metadata(&self.artifact_key(name), version)).await
+    }
+
     pub(crate) async fn artifact_versions(&self, name: &str) -> Result<Vec<u64>, ServiceError> {
         self.mapped(self.store.versions(&self.artifact_key(name))).await
     }

@@ -34,8 +34,8 @@ pub(super) fn open(
     let files = from_args.or_else(|| configured.tls.clone());
     let tls =
         files.map(|(certificates, key)| tls::acceptor(&certificates, &key, screen::note)).transpose()?;
-    let auth =
-        if args.no_auth { None } else { Some(Authenticator::open(&settings.home, configured.jwt.clone())?) };
+    let jwt = configured.jwt.clone().map(|jwt| (jwt, screen::note as fn(&str)));
+    let auth = if args.no_auth { None } else { Some(Authenticator::open(&settings.home, jwt)?) };
     let guard = HostPolicy {
         address,
         tls: tls.is_some(),

@@ -67,8 +67,8 @@ pub(super) struct ServerSection {
     #[serde(alias = "max_connections")]
     max_connections: Option<usize>,
     /// Connections of each address, or IPv6 network /64, that wait for a request for more than a second or have one without a valid
-    /// token. Behind a
-    /// trusted proxy, requests without a valid token at a time. 0 means no limit.
+    /// token. Behind a trusted proxy, requests without a valid token at a time. At the limit, valid tokens and `/health` are served. 0
+    /// means no limit.
     ///
     /// Default: `64`
     #[serde(alias = "connections_per_address")]
@@ -79,6 +79,12 @@ pub(super) struct ServerSection {
     /// Default: `256`
     #[serde(alias = "requests_per_user")]
     requests_per_user: Option<usize>,
+    /// Memory for request bodies, in bytes: one half for bodies above 16 KB that arrive, of which each user may have half, the other
+    /// for those that are processed. Further ones wait, and get 503 after 20 seconds.
+    ///
+    /// Default: `83886080`
+    #[serde(alias = "max_body_memory_bytes")]
+    max_body_memory_bytes: Option<usize>,
     /// Memory for events, states and artifacts above 256 KB that wait for their clients, in bytes. Each user may have half of it;
     /// further ones wait.
     ///
@@ -182,6 +188,7 @@ impl ServerSection {
             connections: self.max_connections.unwrap_or(default.connections).max(1),
             connections_per_address: self.connections_per_address.unwrap_or(default.connections_per_address),
             requests_per_user: self.requests_per_user.unwrap_or(default.requests_per_user),
+            body_memory: self.max_body_memory_bytes.unwrap_or(default.body_memory),
             response_memory: self.max_response_memory_bytes.unwrap_or(default.response_memory),
             requests_per_minute: self.requests_per_minute.unwrap_or(default.requests_per_minute),
             runs_per_user: self.runs_per_user.unwrap_or(default.runs_per_user),

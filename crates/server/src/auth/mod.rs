@@ -59,6 +59,9 @@ pub struct Authenticator {
     jwt: Option<JwtVerifier>,
 }
 
+/// Receives problems of the keys of a JWT issuer.
+pub type KeyReport = fn(&str);
+
 /// An authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
@@ -83,13 +86,13 @@ pub enum CredentialError {
 
 impl Authenticator {
     /// Opens the token files of the data directory, and generates the local token at the first start.
-    pub fn open(home: &Path, jwt: Option<JwtConfig>) -> Result<Self, AuthError> {
+    pub fn open(home: &Path, jwt: Option<(JwtConfig, KeyReport)>) -> Result<Self, AuthError> {
         let tokens = TokenStore::new(home.join(TOKENS_FILE));
         tokens.tokens()?;
         let logins = TokenStore::new(home.join(LOGINS_FILE));
         logins.remove_expired(unix_time())?;
         let local_token = local_token::load_or_create(home)?.digest();
-        let jwt = jwt.map(JwtVerifier::open).transpose()?;
+        let jwt = jwt.map(|(config, report)| JwtVerifier::open(config, report)).transpose()?;
         Ok(Self { local_token, tokens, logins, login_codes: login_codes::LoginCodes::default(), jwt })
     }
 

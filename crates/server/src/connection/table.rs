@@ -11,7 +11,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Connections above a limit that are served at a time: they get `/health` or a 429.
+/// Connections above a limit that are served at a time: they get `/health`, the response to a principal, or a 429.
 pub(crate) const RESERVED_CONNECTIONS: usize = 64;
 
 /// How long a connection may wait for its first request before the limit of its address applies to it.
@@ -101,7 +101,7 @@ impl ConnectionTable {
         entries.count_address(address, 1);
         entries.set_phase(id, PhaseChange::Wait);
         drop(entries);
-        Some(Arc::new(Connection { table: Arc::clone(self), id, is_above_limit, evicted }))
+        Some(Arc::new(Connection { table: Arc::clone(self), id, evicted }))
     }
 
     /// Evicts the oldest waiting connection, for example because no file descriptor is left.
@@ -236,14 +236,31 @@ pub(crate) enum AddressLoad {
 pub(crate) struct Connection {
     table: Arc<ConnectionTable>,
     id: u64,
-    is_above_limit: bool,
     evicted: CancellationToken,
 }
 
 impl Connection {
-    /// Whether only `/health` may be answered.
+    /// Whether only `/health` and a principal may be answered.
     pub(crate) fn is_above_limit(&self) -> bool {
-        self.is_above_limit
+        let entries = self.table.entries.locked();
+        entries.by_id.get(&self.id).is_some_and(|entry| entry.is_above_limit)
+    }
+
+    /// The request of a connection above the limit has a principal: only the limit of the server counts. `false` if it is reached.
+    pub(crate) fn promote(&self) -> bool {
+        let mut entries = self.table.entries.locked();
+        let is_above_limit = entries.by_id.get(&self.id).is_some_and(|entry| entry.is_above_limit);
+        if !is_above_limit {
+            return true;
+        }
+        if !self.table.has_room(&mut entries) {
+            return false;
+        }
+        if let Some(entry) = entries.by_id.get_mut(&self.id) {
+            entry.is_above_limit = false;
+            entries.above_limit -= 1;
+        }
+        true
     }
 
     /// Resolves when the connection must be closed.
@@ -395,6 +412,25 @@ mod tests {
         assert!(table.admit(Some(address(2))).is_none(), "all of them are answering");
         drop((requests, above));
         assert!(table.admit(Some(address(2))).is_some());
+    }
+
+    #[test]
+    fn a_principal_is_served_above_the_limit_of_its_address_but_not_of_the_server() {
+        let table = table(2, 1);
+        let [anonymous, principal] = [1, 1].map(|number| table.admit(Some(address(number))).unwrap());
+        let _request = anonymous.begin_request().unwrap();
+        let other = principal.begin_request().unwrap();
+        assert!(!principal.is_above_limit(), "many connections may be opened at once");
+        let above = table.admit(Some(address(1))).unwrap();
+        let request = above.begin_request().unwrap();
+        assert!(above.is_above_limit() && !above.promote() && above.is_above_limit(), "the server is full");
+        drop((other, principal));
+        assert!(above.promote() && !above.is_above_limit());
+        above.authenticated();
+        assert_eq!(above.address_load(), AddressLoad::Normal);
+        drop((request, above));
+        let entries = table.entries.locked();
+        assert_eq!((entries.by_id.len(), entries.above_limit, entries.waiting_above_limit.len()), (1, 0, 0));
     }
 
     #[test]

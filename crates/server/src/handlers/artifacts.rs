@@ -28,7 +28,7 @@ pub(crate) async fn save(
     PathParams(path): PathParams<SessionPath>,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    let SaveArtifactBody { filename: name, artifact, custom_metadata } = body.required()?;
+    let (SaveArtifactBody { filename: name, artifact, custom_metadata }, _charge) = body.required()?;
     check_name(&name)?;
     if !matches!(artifact.data, Data::InlineData(_) | Data::Text(_)) {
         return Err(ApiError::bad_request("Artifact must have either inline_data or text content."));
@@ -39,9 +39,8 @@ pub(crate) async fn save(
     require_session(&server, &key).await?;
     let metadata = custom_metadata.unwrap_or_default();
     let number = server.archive.save_file(&key, &name, &artifact, &metadata).await?;
-    let saved = server.archive.file(&key, &name, Some(number)).await?;
-    let (_, version) = saved.ok_or_else(artifact_not_found)?;
-    Ok(Json(version_json(&key, &name, &version)).into_response())
+    let version = server.archive.file_metadata(&key, &name, Some(number)).await?;
+    Ok(Json(version_json(&key, &name, &version.ok_or_else(artifact_not_found)?)).into_response())
 }
 
 const MAX_NAME_BYTES: usize = 1024;
@@ -106,15 +105,15 @@ pub(crate) async fn get(
         ArtifactResource::Version(version) => get_file(&server, &key, name, parse_version(version)?).await,
         ArtifactResource::Versions => Ok(Json(server.archive.versions(&key, name).await?).into_response()),
         ArtifactResource::Metadata(version) => {
-            let found = server.archive.file(&key, name, parse_version(version)?).await?;
-            let (_, version) = found.ok_or_else(|| ApiError::not_found("Artifact version not found"))?;
+            let found = server.archive.file_metadata(&key, name, parse_version(version)?).await?;
+            let version = found.ok_or_else(|| ApiError::not_found("Artifact version not found"))?;
             Ok(Json(version_json(&key, name, &version)).into_response())
         }
         ArtifactResource::AllMetadata => {
             let mut all = Vec::new();
             for number in server.archive.versions(&key, name).await? {
-                let found = server.archive.file(&key, name, Some(number)).await?;
-                all.extend(found.map(|(_, version)| version_json(&key, name, &version)));
+                let found = server.archive.file_metadata(&key, name, Some(number)).await?;
+                all.extend(found.map(|version| version_json(&key, name, &version)));
             }
             Ok(Json(all).into_response())
         }

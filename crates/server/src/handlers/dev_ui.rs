@@ -8,19 +8,24 @@ use crate::{
     state::ServerState,
 };
 use axum::{
+    body::{Body, Bytes},
     extract::State,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use futures::stream;
 use serde_json::json;
 use std::{
-    fmt, fs,
+    fmt, fs, io,
+    os::unix::fs::FileExt,
     path::{Component, Path, PathBuf},
     sync::OnceLock,
 };
 
 /// The route of the page.
 const PAGE: &str = "/dev-ui/";
+/// The size of a chunk of a file. A client that does not read holds one or two.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Locates the directory of the page when it is first needed.
 pub(crate) struct DevUi {
@@ -41,8 +46,8 @@ impl DevUi {
         self.directory().is_some_and(|directory| directory.join("index.html").is_file())
     }
 
-    /// Reads a file of the page and names its content type. No name reaches a file outside the directory.
-    fn read(&self, name: &str) -> Result<(Vec<u8>, &'static str), ApiError> {
+    /// Finds a file of the page. No name reaches a file outside the directory.
+    fn find(&self, name: &str) -> Result<PageFile, ApiError> {
         let Some(directory) = self.directory() else {
             return Err(ApiError::not_found(
                 "ADK's web page is not installed: install google-adk, or pass its directory with --dev-ui",
@@ -59,7 +64,46 @@ impl DevUi {
         if !path.starts_with(directory) || !path.is_file() {
             return Err(not_found());
         }
-        Ok((fs::read(&path).map_err(|_| not_found())?, content_type(&path)))
+        // A file that cannot be opened is not found.
+        let metadata = fs::File::open(&path).and_then(|file| file.metadata()).map_err(|_| not_found())?;
+        Ok(PageFile { size: metadata.len(), path })
+    }
+}
+
+/// A file of the page.
+#[derive(Debug)]
+struct PageFile {
+    path: PathBuf,
+    size: u64,
+}
+
+impl PageFile {
+    /// The chunk at an offset; `None` at the end. The file is opened for each chunk: a client that does not read holds no
+    /// file descriptor.
+    fn chunk(&self, offset: u64) -> io::Result<Option<Bytes>> {
+        let left = usize::try_from(self.size - offset).unwrap_or(usize::MAX);
+        if left == 0 {
+            return Ok(None);
+        }
+        let mut chunk = vec![0; left.min(CHUNK_BYTES)];
+        fs::File::open(&self.path)?.read_exact_at(&mut chunk, offset)?;
+        Ok(Some(chunk.into()))
+    }
+
+    fn into_response(self) -> Response {
+        let headers = [
+            (header::CONTENT_TYPE, HeaderValue::from_static(content_type(&self.path))),
+            (header::CONTENT_LENGTH, HeaderValue::from(self.size)),
+        ];
+        let chunks = stream::try_unfold((self, 0), |(file, offset)| async move {
+            let read = tokio::task::spawn_blocking(move || (file.chunk(offset), file)).await;
+            let (chunk, file) = read.map_err(io::Error::other)?;
+            Ok::<_, io::Error>(chunk?.map(|chunk| {
+                let end = offset + chunk.len() as u64;
+                (chunk, (file, end))
+            }))
+        });
+        (headers, Body::from_stream(chunks)).into_response()
     }
 }
 
@@ -92,10 +136,9 @@ pub(crate) async fn file(
     State(server): State<ServerState>,
     PathParams(FilePath { path }): PathParams<FilePath>,
 ) -> Result<Response, ApiError> {
-    let read = tokio::task::spawn_blocking(move || server.dev_ui.read(&path)).await;
+    let found = tokio::task::spawn_blocking(move || server.dev_ui.find(&path)).await;
     let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read");
-    let (bytes, content_type) = read.map_err(failed)??;
-    Ok(([(header::CONTENT_TYPE, content_type)], bytes).into_response())
+    Ok(found.map_err(failed)??.into_response())
 }
 
 /// Redirects to the page.
@@ -128,12 +171,26 @@ mod tests {
         fs::write(directory.join("assets/a.js"), "js").unwrap();
         std::os::unix::fs::symlink(temp.path().join("secret"), directory.join("link")).unwrap();
         let page = DevUi::new(move || Some(directory.clone()));
-        assert_eq!(page.read("").unwrap().1, "text/html; charset=utf-8");
-        assert_eq!(page.read("assets/a.js").unwrap().0, b"js");
+        assert_eq!(content_type(&page.find("").unwrap().path), "text/html; charset=utf-8");
+        assert_eq!(page.find("assets/a.js").unwrap().chunk(0).unwrap().unwrap(), b"js"[..]);
         for name in
             ["../secret", "assets/../../secret", "/etc/passwd", "link", "assets", "nope", "a\\..\\b", "."]
         {
-            assert_eq!(page.read(name).unwrap_err().status, StatusCode::NOT_FOUND, "{name}");
+            assert_eq!(page.find(name).unwrap_err().status, StatusCode::NOT_FOUND, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_sent_whole_in_chunks() {
+        let temp = tempfile::tempdir().unwrap();
+        for size in [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1] {
+            let content: Vec<u8> = (0..=250).cycle().take(size).collect();
+            fs::write(temp.path().join("a.js"), &content).unwrap();
+            let directory = temp.path().to_owned();
+            let response = DevUi::new(move || Some(directory.clone())).find("a.js").unwrap().into_response();
+            assert_eq!(response.headers()[header::CONTENT_LENGTH], size.to_string());
+            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+            assert!(body == content, "{size}");
         }
     }
 }

@@ -48,10 +48,12 @@ pub(crate) async fn run(
     headers: RunHeaders,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    let mut command = RunCommand::new(&server, &caller, body.required()?).await?;
+    let (body, charge) = body.required()?;
+    let mut command = RunCommand::new(&server, &caller, body).await?;
     command.request.config.streaming = StreamingMode::None;
     let key = command.request.key.clone();
     let mut reader = start(&server, command, headers).await?;
+    drop(charge);
     let (id, begin) = (reader.id().to_owned(), reader.cursor());
     let mut events = EventList::default();
     let mut last: Option<Arc<Event>> = None;
@@ -102,7 +104,8 @@ async fn stream_run(
     headers: RunHeaders,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    let command = RunCommand::new(&server, &caller, body.required()?).await?;
+    let (body, _charge) = body.required()?;
+    let command = RunCommand::new(&server, &caller, body).await?;
     let framing = SseFraming::Adk(command.split);
     let reader = match start(&server, command, headers).await {
         Ok(reader) => reader,

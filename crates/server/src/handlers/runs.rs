@@ -35,7 +35,8 @@ pub(crate) async fn start(
     body: RequestBody,
 ) -> Result<Response, ApiError> {
     let key = path.key();
-    let command = RunCommand::in_session(&server, &caller, key.clone(), body.required()?).await?;
+    let (body, _charge) = body.required()?;
+    let command = RunCommand::in_session(&server, &caller, key.clone(), body).await?;
     run::require_session(&server, &key).await?;
     let reader = run::start(&server, command, headers).await?;
     let view = match load_run(&server, &key, reader.id()).await {
@@ -112,6 +113,12 @@ pub(crate) async fn cancel(
     match server.runs.cancel(&key, &id).await? {
         CancelOutcome::Over | CancelOutcome::Requested => {
             Ok(Json(run_json(&load_run(&server, &key, &id).await?)).into_response())
+        }
+        CancelOutcome::Elsewhere if server.apps.find(&key.app_name).is_err() => {
+            Err(ApiError::conflict(format!(
+                "the run waits until the app {} can be loaded; restore the app and cancel again, or delete the session",
+                key.app_name
+            )))
         }
         CancelOutcome::Elsewhere => Err(ApiError::conflict(
             "the run belongs to another process on the same database; cancel it there",

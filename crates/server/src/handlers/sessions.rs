@@ -3,6 +3,7 @@
 
 use super::null_response;
 use crate::{
+    body_budget::BodyCharge,
     error::ApiError,
     input::{
         QueryParams, RequestBody,
@@ -20,7 +21,7 @@ use adk::{
 };
 use axum::{
     extract::State,
-    http::{HeaderName, HeaderValue},
+    http::{HeaderName, HeaderValue, StatusCode},
     response::Response,
 };
 use bridge::store::archive::SessionSummary;
@@ -28,6 +29,12 @@ use serde_json::{Map, Value};
 
 /// The maximum number of events per page.
 const MAX_LIMIT: u64 = 1000;
+/// The function calls of ADK's protocol with its clients.
+const CLIENT_CALLS: [&str; 3] = [REQUEST_CONFIRMATION, "adk_request_credential", "adk_request_input"];
+/// The maximum number of events of a new session. An event needs much more memory than its text.
+const MAX_INITIAL_EVENTS: usize = 5000;
+/// The maximum size of the temporary keys in a response, in bytes.
+const MAX_TEMPORARY: usize = 16 * 1024;
 /// Response header with the `after` parameter of the next page.
 const NEXT_AFTER: HeaderName = HeaderName::from_static("x-next-after");
 
@@ -37,7 +44,14 @@ pub(crate) async fn create(
     PathParams(path): PathParams<UserPath>,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    let body: CreateSessionBody = body.optional()?.unwrap_or_default();
+    let count = body.count("events");
+    if count > MAX_INITIAL_EVENTS {
+        let detail =
+            format!("a session is created with at most {MAX_INITIAL_EVENTS} events; the body has {count}");
+        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+    }
+    let (body, charge) = body.optional::<CreateSessionBody>()?;
+    let body = body.unwrap_or_default();
     let events = check_initial_events(body.events.unwrap_or_default())?;
     if body.options.is_some_and(|options| !options.is_empty()) {
         return Err(ApiError::bad_request(
@@ -45,7 +59,13 @@ pub(crate) async fn create(
         ));
     }
     let key = SessionKey::new(path.app, path.user, body.session_id.unwrap_or_else(mint_id));
-    store_session(&server, &caller, &key, (body.state.unwrap_or_default(), &events)).await
+    store_session(
+        &server,
+        &caller,
+        &key,
+        NewSession { state: body.state.unwrap_or_default(), events, charge },
+    )
+    .await
 }
 
 /// The older form of the request: the path holds the id, the body is the state.
@@ -55,19 +75,28 @@ pub(crate) async fn create_with_id(
     PathParams(path): PathParams<SessionPath>,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    store_session(&server, &caller, &path.key(), (body.dict()?, &[])).await
+    let (state, charge) = body.dict()?;
+    store_session(&server, &caller, &path.key(), NewSession { state, events: Vec::new(), charge }).await
+}
+
+/// The contents of a session that is created.
+struct NewSession {
+    state: Map<String, Value>,
+    events: Vec<Event>,
+    charge: BodyCharge,
 }
 
 async fn store_session(
     server: &ServerState,
     caller: &Principal,
     key: &SessionKey,
-    (state, events): (Map<String, Value>, &[Event]),
+    NewSession { state, events, charge }: NewSession,
 ) -> Result<Response, ApiError> {
     server.require_app(&key.app_name)?;
     let state = caller.writable_delta(state, &Map::new())?;
-    let head = server.archive.create(key, &state, events, server.session_quota).await?;
-    session_response(server, head).await
+    let head = server.archive.create(key, &state, &events, server.session_quota).await?;
+    drop((state, events));
+    session_response(server, head, charge, Map::new()).await
 }
 
 /// Refuses initial events that would act here: a client may supply contents, but no actions, calls or confirmations. Missing ids
@@ -85,7 +114,7 @@ fn check_initial_events(events: Vec<Event>) -> Result<Vec<Event>, ApiError> {
         }
         let calls = event.calls().map(|call| call.name.as_str());
         let responses = event.responses().map(|response| response.name.as_str());
-        if calls.chain(responses).any(|name| name == REQUEST_CONFIRMATION) {
+        if calls.chain(responses).any(|name| CLIENT_CALLS.contains(&name)) {
             return Err(refuse(index, "ADK protocol function calls"));
         }
     }
@@ -130,11 +159,31 @@ async fn load_head(server: &ServerState, key: &SessionKey) -> Result<SessionSumm
     server.archive.head(key).await?.ok_or_else(|| ApiError::not_found("Session not found"))
 }
 
-async fn session_response(server: &ServerState, head: SessionSummary) -> Result<Response, ApiError> {
-    let pages = server.archive.events(&head.key, &root_agent(server, &head.key), 0);
+/// A session that a request has changed, with `temporary` keys in its state. If the response must wait for memory, the head is
+/// loaded again, and the memory of the request is returned before.
+async fn session_response(
+    server: &ServerState,
+    head: SessionSummary,
+    charge: BodyCharge,
+    temporary: Map<String, Value>,
+) -> Result<Response, ApiError> {
+    let key = head.key.clone();
+    let pages = server.archive.events(&key, &root_agent(server, &key), 0);
     let budget = &server.response_budget;
-    let load = || std::future::ready(Ok(head.clone()));
-    let opened = OpenedSession::load(budget, &head.key.user_id, load).await?;
+    let mut first = Some((head, charge));
+    let load = || {
+        let first = first.take();
+        let (key, temporary) = (&key, &temporary);
+        async move {
+            let (mut head, _charge) = match first {
+                Some(first) => first,
+                None => (load_head(server, key).await?, BodyCharge::default()),
+            };
+            head.state.extend(temporary.clone());
+            Ok(head)
+        }
+    };
+    let opened = OpenedSession::load(budget, &key.user_id, load).await?;
     session_json::session_response(opened, pages, budget).await
 }
 
@@ -153,7 +202,7 @@ pub(crate) async fn patch(
     PathParams(path): PathParams<SessionPath>,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    let PatchSessionBody { state_delta } = body.required()?;
+    let (PatchSessionBody { state_delta }, charge) = body.required()?;
     let key = path.key();
     let head = load_head(&server, &key).await?;
     server.require_app(&key.app_name)?;
@@ -165,11 +214,21 @@ pub(crate) async fn patch(
         )));
     }
     server.archive.change_state(&key, &delta, Some(head.last_seq)).await?;
-    let mut head = load_head(&server, &key).await?;
-    // Temporary keys are not stored; ADK's response shows them once.
-    let temporary = delta.into_iter().filter(|(name, _)| name.starts_with("temp:"));
-    head.state.extend(temporary);
-    session_response(&server, head).await
+    let head = load_head(&server, &key).await?;
+    session_response(&server, head, charge, shown_once(delta)).await
+}
+
+/// The temporary keys of a delta, which are not stored: ADK's response shows them once. Large ones are omitted, because the response
+/// may wait for memory.
+fn shown_once(delta: Map<String, Value>) -> Map<String, Value> {
+    let mut left = MAX_TEMPORARY;
+    let mut fits = |value: &Value| {
+        let size = value.to_string().len();
+        let fits = size <= left;
+        left -= if fits { size } else { 0 };
+        fits
+    };
+    delta.into_iter().filter(|(name, value)| name.starts_with("temp:") && fits(value)).collect()
 }
 
 /// Cancels the runs of a session, then deletes it. Deleting an unknown session succeeds, as in ADK.
@@ -193,9 +252,30 @@ pub(crate) async fn add_to_memory(
     PathParams(path): PathParams<UserPath>,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    let PatchMemoryBody { session_id } = body.required()?;
+    let (PatchMemoryBody { session_id }, _charge) = body.required()?;
     let key = SessionKey::new(path.app, path.user, session_id);
     load_head(&server, &key).await?;
     server.require_app(&key.app_name)?;
     Ok(null_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn initial_events_with_calls_of_the_client_protocol_are_refused() {
+        let event = |name: &str| -> Event {
+            let call = json!({"functionCall": {"name": name, "args": {}}});
+            serde_json::from_value(json!({"author": "a", "content": {"role": "model", "parts": [call]}}))
+                .unwrap()
+        };
+        for name in ["adk_request_confirmation", "adk_request_credential", "adk_request_input"] {
+            let refused = check_initial_events(vec![event("other"), event(name)]).unwrap_err();
+            let expected = "Session initialization event 1 cannot include ADK protocol function calls.";
+            assert_eq!(refused.detail, expected, "{name}");
+        }
+        assert!(check_initial_events(vec![event("other")]).is_ok());
+    }
 }

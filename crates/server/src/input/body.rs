@@ -1,14 +1,19 @@
 //! The body of a request: read, validated against its table, and deserialized.
 
 use super::{
+    json_size::JsonSize,
     shape::{ObjectShape, Shape, find_key},
     validation_error::{ValidationError, json_syntax_error},
     validator::Validator,
 };
-use crate::{connection::paced_body::SlowBody, error::ApiError};
+use crate::{
+    body_budget::{BodyBudget, BodyCharge, BodyError},
+    connection::paced_body::SlowBody,
+    error::ApiError,
+    principal::Principal,
+};
 use axum::{
-    body::Bytes,
-    extract::{FromRequest, Request},
+    extract::{FromRef, FromRequest, Request},
     http::{HeaderMap, StatusCode, header},
 };
 use serde::{
@@ -23,36 +28,73 @@ pub(crate) trait BodyType: DeserializeOwned {
     const SHAPE: &'static ObjectShape;
 }
 
-/// The JSON value of a body. `None` if the body is empty or `null`.
-#[derive(Debug)]
-pub(crate) struct RequestBody(Option<Value>);
+/// The maximum number of values in a body. A value needs many times the memory of its text.
+const MAX_VALUES: usize = 50_000;
+/// Bodies that need more memory are parsed on a thread for blocking work.
+const SLOW_TO_PARSE: usize = 1024 * 1024;
 
-impl<S: Send + Sync> FromRequest<S> for RequestBody {
+/// The JSON value of a body, with the charge for its memory. `None` if the body is empty or `null`.
+#[derive(Debug)]
+pub(crate) struct RequestBody {
+    value: Option<Value>,
+    charge: BodyCharge,
+}
+
+impl<S: Sync> FromRequest<S> for RequestBody
+where
+    BodyBudget: FromRef<S>,
+{
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let is_json = is_json(request.headers());
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let status = rejection.status();
-            if SlowBody::is_cause_of(&rejection) {
-                return ApiError::new(StatusCode::REQUEST_TIMEOUT, SlowBody.to_string());
-            }
-            let detail = if status == StatusCode::PAYLOAD_TOO_LARGE {
-                "the body exceeds the size limit"
-            } else {
-                "the body cannot be read"
-            };
-            ApiError::new(status, detail)
-        })?;
-        if bytes.is_empty() {
-            return Ok(Self(None));
+        let (parts, body) = request.into_parts();
+        let principal = parts.extensions.get::<Principal>();
+        let user = principal.and_then(|principal| principal.user.as_deref()).unwrap_or_default();
+        let budget = BodyBudget::from_ref(state);
+        let received = budget.receive(user, body).await?;
+        if received.bytes.is_empty() {
+            return Ok(Self { value: None, charge: BodyCharge::default() });
         }
+        let size = JsonSize::of(&received.bytes);
+        let is_json = is_json(&parts.headers);
+        if is_json && size.values > MAX_VALUES {
+            let detail = format!("the body exceeds the limit of {MAX_VALUES} JSON values");
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+        }
+        let memory = size.memory();
+        let (bytes, charge) = budget.charge(user, received, memory).await?;
         if !is_json {
             // A cross-site form can send such a body without a CORS preflight. As a string it fails validation.
-            return Ok(Self(Some(String::from_utf8_lossy(&bytes).into_owned().into())));
+            let value = Some(String::from_utf8_lossy(&bytes).into_owned().into());
+            return Ok(Self { value, charge });
         }
-        let value = serde_json::from_slice(&bytes).map_err(|error| json_syntax_error(&bytes, &error))?;
-        Ok(Self(Some(value).filter(|value: &Value| !value.is_null())))
+        let value = if memory > SLOW_TO_PARSE {
+            let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the body cannot be parsed");
+            tokio::task::spawn_blocking(move || parse(&bytes)).await.map_err(failed)??
+        } else {
+            parse(&bytes)?
+        };
+        Ok(Self { value: Some(value).filter(|value| !value.is_null()), charge })
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
+    serde_json::from_slice(bytes).map_err(|error| json_syntax_error(bytes, &error).into())
+}
+
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
+        let detail = error.to_string();
+        match error {
+            BodyError::TooLarge(_) => Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail),
+            BodyError::NoMemory => {
+                Self { retry_after: Some(5), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
+            }
+            BodyError::Transfer(error) if SlowBody::is_cause_of(&error) => {
+                Self::new(StatusCode::REQUEST_TIMEOUT, SlowBody.to_string())
+            }
+            BodyError::Transfer(_) => Self::bad_request(detail),
+        }
     }
 }
 
@@ -65,26 +107,38 @@ fn is_json(headers: &HeaderMap) -> bool {
         || (media_type.starts_with("application/") && media_type.ends_with("+json"))
 }
 
+/// The methods return the charge beside the body: it is dropped when the body was stored, and before anything waits for a client.
 impl RequestBody {
-    pub(crate) fn required<T: BodyType>(self) -> Result<T, ApiError> {
-        self.optional()?.ok_or_else(|| ValidationError::missing(&["body".into()], Value::Null).into())
+    pub(crate) fn required<T: BodyType>(self) -> Result<(T, BodyCharge), ApiError> {
+        let (body, charge) = self.optional()?;
+        let missing = || ValidationError::missing(&["body".into()], Value::Null);
+        Ok((body.ok_or_else(missing)?, charge))
     }
 
-    pub(crate) fn optional<T: BodyType>(self) -> Result<Option<T>, ApiError> {
-        self.validate(&Shape::Object(T::SHAPE))?.map(deserialize).transpose()
+    pub(crate) fn optional<T: BodyType>(self) -> Result<(Option<T>, BodyCharge), ApiError> {
+        let (map, charge) = self.validate(&Shape::Object(T::SHAPE))?;
+        Ok((map.map(deserialize).transpose()?, charge))
+    }
+
+    /// The number of items of a list in the body; zero if there is none.
+    pub(crate) fn count(&self, field: &'static str) -> usize {
+        let map = self.value.as_ref().and_then(Value::as_object);
+        let items = map.and_then(|map| map[&find_key(map, field)?].as_array());
+        items.map_or(0, Vec::len)
     }
 
     /// A body that is a dictionary with arbitrary keys.
-    pub(crate) fn dict(self) -> Result<Map<String, Value>, ApiError> {
-        Ok(self.validate(&Shape::Dict)?.unwrap_or_default())
+    pub(crate) fn dict(self) -> Result<(Map<String, Value>, BodyCharge), ApiError> {
+        let (map, charge) = self.validate(&Shape::Dict)?;
+        Ok((map.unwrap_or_default(), charge))
     }
 
-    fn validate(self, shape: &Shape) -> Result<Option<Map<String, Value>>, ApiError> {
-        let Some(mut value) = self.0 else { return Ok(None) };
+    fn validate(self, shape: &Shape) -> Result<(Option<Map<String, Value>>, BodyCharge), ApiError> {
+        let Some(mut value) = self.value else { return Ok((None, self.charge)) };
         let mut validator = Validator::new("body");
         validator.check(&mut value, shape);
         match value {
-            Value::Object(map) if validator.errors.is_empty() => Ok(Some(map)),
+            Value::Object(map) if validator.errors.is_empty() => Ok((Some(map), self.charge)),
             _ => Err(validator.errors.into()),
         }
     }

@@ -9,7 +9,7 @@ use super::{
     validation_error::json_syntax_error,
     validator::Validator,
 };
-use crate::error::ApiError;
+use crate::{body_budget::BodyBudget, error::ApiError};
 use axum::{
     body::Body,
     extract::{FromRequest, Request},
@@ -109,7 +109,8 @@ fn the_error_of_truncated_json_is_located_at_its_end() {
 
 async fn parse<T: BodyType>(body: Value) -> Result<T, ApiError> {
     let request = Request::new(Body::from(body.to_string()));
-    RequestBody::from_request(request, &()).await?.required()
+    let budget = BodyBudget::new(1 << 20, 1 << 20);
+    Ok(RequestBody::from_request(request, &budget).await?.required()?.0)
 }
 
 #[tokio::test]

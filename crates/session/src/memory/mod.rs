@@ -186,6 +186,14 @@ impl ArtifactStore for MemoryStore {
         self.call(move |state| Ok(state.artifact(&key, version)))
     }
 
+    fn metadata(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>> {
+        let key = key.clone();
+        self.call(move |state| {
+            let artifact = state.artifact(&key, version);
+            Ok(artifact.map(|artifact| Artifact { part: String::new(), ..artifact }))
+        })
+    }
+
     fn names(&self, session: &SessionKey) -> Pending<'_, Vec<String>> {
         let session = session.clone();
         self.call(move |state| Ok(state.names(&session)))

@@ -44,6 +44,23 @@ pub(super) fn artifact(
         .optional()?)
 }
 
+/// A version with an empty part.
+pub(super) fn metadata(
+    conn: &Connection,
+    key: &ArtifactKey,
+    version: Option<u64>,
+) -> JobResult<Option<Artifact>> {
+    let (app, user, session, name) = name(key);
+    Ok(conn
+        .prepare_cached(
+            "SELECT version, '', mime_type, custom_metadata, created_at FROM artifacts
+             WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND name = ?4 AND version = COALESCE(?5, version)
+             ORDER BY version DESC LIMIT 1",
+        )?
+        .query_row((app, user, session, name, version), artifact_row)
+        .optional()?)
+}
+
 fn artifact_row(row: &Row<'_>) -> rusqlite::Result<Artifact> {
     Ok(Artifact {
         version: row.get(0)?,

@@ -246,6 +246,11 @@ impl ArtifactStore for SqliteStore {
         Box::pin(self.db.readers.read(move |conn| artifacts::artifact(conn, &key, version)))
     }
 
+    fn metadata(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>> {
+        let key = key.clone();
+        Box::pin(self.db.readers.read(move |conn| artifacts::metadata(conn, &key, version)))
+    }
+
     fn names(&self, session: &SessionKey) -> Pending<'_, Vec<String>> {
         let session = session.clone();
         Box::pin(self.db.readers.read(move |conn| artifacts::names(conn, &session)))

@@ -223,6 +223,10 @@ impl ArtifactStore for RecordingStore {
         self.store.artifact(key, version)
     }
 
+    fn metadata(&self, key: &ArtifactKey, version: Option<u64>) -> Pending<'_, Option<Artifact>> {
+        self.store.metadata(key, version)
+    }
+
     fn names(&self, session: &SessionKey) -> Pending<'_, Vec<String>> {
         self.store.names(session)
     }

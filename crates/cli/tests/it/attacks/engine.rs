@@ -21,8 +21,6 @@ pub(super) struct Attack {
     may_store: bool,
     /// Texts that the response must not contain, beside the canaries.
     without: &'static [&'static str],
-    /// Why a failure is accepted in this version.
-    known: Option<&'static str>,
 }
 
 /// How the request is made.
@@ -66,7 +64,7 @@ impl Expect {
 
 impl Attack {
     fn new(id: impl Into<String>, attempt: Attempt, expect: Expect) -> Self {
-        Self { id: id.into(), attempt, expect, may_store: false, without: &[], known: None }
+        Self { id: id.into(), attempt, expect, may_store: false, without: &[] }
     }
 
     pub(super) fn http(id: impl Into<String>, world: &World, request: &Request, expect: Expect) -> Self {
@@ -94,18 +92,12 @@ impl Attack {
         self.without = texts;
         self
     }
-
-    pub(super) fn known(mut self, reason: &'static str) -> Self {
-        self.known = Some(reason);
-        self
-    }
 }
 
 pub(super) struct GroupReport {
     name: &'static str,
     pub(super) rows: usize,
     pub(super) faults: Vec<String>,
-    pub(super) known: Vec<String>,
     memory: u64,
     time: Duration,
 }
@@ -113,33 +105,25 @@ pub(super) struct GroupReport {
 impl fmt::Display for GroupReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (memory, seconds) = (self.memory >> 20, self.time.as_secs_f64());
-        let (failed, known) = (self.faults.len(), self.known.len());
-        write!(f, "{:<24} {:>5} {failed:>7} {known:>6} {memory:>6} {seconds:>7.1}", self.name, self.rows)
+        let failed = self.faults.len();
+        write!(f, "{:<24} {:>5} {failed:>7} {memory:>6} {seconds:>7.1}", self.name, self.rows)
     }
 }
 
-pub(super) fn run(name: &'static str, world: &World, rows: Vec<Attack>) -> GroupReport {
+pub(super) fn run(name: &'static str, world: &World, rows: &[Attack]) -> GroupReport {
     let begin = Instant::now();
-    let (mut faults, mut known) = (Vec::new(), Vec::new());
     let count = rows.len();
-    for row in rows {
-        let found = violation(world, &row);
-        match row.known {
-            Some(reason) if found.is_some() => known.push(format!("{name}: {}: {reason}", row.id)),
-            Some(_) => faults.push(format!("{name}: {}: is no longer a known fault", row.id)),
-            None => faults.extend(found.map(|found| format!("{name}: {}: {found}", row.id))),
-        }
-    }
+    let found = |row: &Attack| violation(world, row).map(|found| format!("{name}: {}: {found}", row.id));
+    let mut faults: Vec<String> = rows.iter().filter_map(found).collect();
     let memory = world.server.memory();
-    // A known fault may leave its memory behind.
-    if memory.is_none_or(|memory| memory > MAX_MEMORY && known.is_empty()) {
+    if memory.is_none_or(|memory| memory > MAX_MEMORY) {
         faults.push(format!("{name}: the server uses {memory:?} bytes"));
     }
     if world.server.log().contains("panicked") {
         faults.push(format!("{name}: a thread panicked:\n{}", world.server.log()));
     }
     let time = begin.elapsed();
-    GroupReport { name, rows: count, faults, known, memory: memory.unwrap_or(0), time }
+    GroupReport { name, rows: count, faults, memory: memory.unwrap_or(0), time }
 }
 
 /// Makes an attack; returns the violation.

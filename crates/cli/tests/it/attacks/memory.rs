@@ -1,9 +1,10 @@
-//! Clients that make the server hold much memory: responses that they do not read, and bodies that they do not finish.
+//! Clients that make the server hold much memory: responses that they do not read, bodies that they do not finish, and bodies that
+//! need much more memory than their text.
 //!
 //! Freed memory stays with the process, so a row that fails would hide the next one: each has its own server.
 
 use super::{
-    engine::{Attack, Expect, MAX_MEMORY, Seen, connect, others_are_served},
+    engine::{Attack, Expect, MAX_MEMORY, Seen, connect, others_are_served, receive},
     request::{Request, request},
     world::{World, message},
 };
@@ -27,6 +28,15 @@ pub(super) fn artifacts(_: &World) -> Vec<Attack> {
         unread(world, &format!("{SESSIONS}/s/artifacts/large"))
     };
     vec![Attack::act("unread artifacts", act, Expect::Is(&[200])).may_store()]
+}
+
+pub(super) fn metadata(_: &World) -> Vec<Attack> {
+    let act = |world: &World| {
+        let file = json!({"filename": "large", "artifact": {"text": "x".repeat(7 * LARGE)}});
+        world.ask(&world.bob, "POST", &format!("{SESSIONS}/s/artifacts"), &file);
+        unread(world, &format!("{SESSIONS}/s/artifacts/large/versions/0/metadata"))
+    };
+    vec![Attack::act("metadata of artifacts", act, Expect::Is(&[200])).may_store()]
 }
 
 pub(super) fn events(_: &World) -> Vec<Attack> {
@@ -71,11 +81,107 @@ pub(super) fn bodies(_: &World) -> Vec<Attack> {
     let act = |world: &World| {
         let body = json!({"state": {"large": "x".repeat(4 * LARGE)}}).to_string();
         let request = request("POST", SESSIONS).token(&world.bob).body(body).bytes(&world.address());
-        hold(world, &request[..request.len() - 1], CONNECTIONS / 3)
+        let unfinished = &request[..request.len() - 1];
+        // Small bodies of the same user are served meanwhile.
+        let served = |world: &World| {
+            world.ask(&world.bob, "POST", SESSIONS, &json!({"state": {"small": "x".repeat(10_000)}}));
+            Ok(())
+        };
+        hold(world, unfinished, CONNECTIONS / 3, served)
     };
-    let reason =
-        "bodies that arrive do not wait for memory: requestsPerUser times maxBodyBytes for each user";
-    vec![Attack::act("unfinished bodies", act, Expect::Is(&[200])).may_store().known(reason)]
+    vec![Attack::act("unfinished bodies", act, Expect::Is(&[200])).may_store()]
+}
+
+/// Complete bodies that all arrive at once.
+pub(super) fn complete_bodies(_: &World) -> Vec<Attack> {
+    let act = |world: &World| {
+        let body = json!({"state": {"large": "x".repeat(4 * LARGE)}}).to_string();
+        let request = request("POST", SESSIONS).token(&world.bob).body(body).bytes(&world.address());
+        hold(world, &request, CONNECTIONS / 3, others_are_served)
+    };
+    vec![Attack::act("complete bodies of 8 MB", act, Expect::Is(&[200])).may_store()]
+}
+
+/// The parsed form of these bodies is many times larger than their text.
+pub(super) fn numbers(_: &World) -> Vec<Attack> {
+    let body = |count| list_body(r#"{"state":{"a":["#, "0", "]}}", count);
+    vec![
+        flood("9 million numbers", SESSIONS, body(9_000_000), TOO_MANY),
+        flood("49,000 numbers", SESSIONS, body(49_000), SERVED),
+    ]
+}
+
+pub(super) fn objects(_: &World) -> Vec<Attack> {
+    let body = |count| list_body(r#"{"state":{"a":["#, r#"{"":0}"#, "]}}", count);
+    vec![
+        flood("2 million objects", SESSIONS, body(2_000_000), TOO_MANY),
+        flood("24,000 objects", SESSIONS, body(24_000), SERVED),
+    ]
+}
+
+pub(super) fn imported(_: &World) -> Vec<Attack> {
+    let body = |count| list_body(r#"{"events":["#, r#"{"author":"user"}"#, "]}", count);
+    let refused = Expect::Says("at most 5000 events; the body has 24000");
+    vec![
+        flood("24,000 events", SESSIONS, body(24_000), refused),
+        flood("5,000 events", SESSIONS, body(5000), SERVED),
+    ]
+}
+
+pub(super) fn parts(_: &World) -> Vec<Attack> {
+    let begin = r#"{"appName":"lango","userId":"bob","sessionId":"s","newMessage":{"parts":["#;
+    vec![flood("16,000 parts", "/run", list_body(begin, r#"{"text":""}"#, "]}}", 16_000), SERVED)]
+}
+
+const TOO_MANY: Expect = Expect::Says("the body exceeds the limit of 50000 JSON values");
+/// 503 if the other connections have the memory.
+const SERVED: Expect = Expect::Is(&[200, 503]);
+
+fn list_body(begin: &str, item: &str, end: &str, count: usize) -> String {
+    format!("{begin}{}{end}", vec![item; count].join(","))
+}
+
+/// Sends a body on many connections, and then once more to see the response.
+fn flood(id: &str, path: &'static str, body: String, expect: Expect) -> Attack {
+    let act = move |world: &World| {
+        let request = request("POST", path).token(&world.bob).body(&body).bytes(&world.address());
+        let seen = hold(world, &request, CONNECTIONS / 2, others_are_served);
+        if seen.status == 200 { answer(world, &request) } else { seen }
+    };
+    Attack::act(id, act, expect).may_store()
+}
+
+/// A message with an image of 15 MB is one value: it is accepted.
+pub(super) fn image(_: &World) -> Vec<Attack> {
+    let act = |world: &World| {
+        let image = json!([{"inlineData": {"mimeType": "image/png", "data": "A".repeat(20_000_000)}}]);
+        let body = message("bob", &image).to_string();
+        let request = request("POST", "/run").token(&world.bob).body(body).bytes(&world.address());
+        let seen = answer(world, &request);
+        let memory = world.server.memory().unwrap_or(u64::MAX);
+        if memory > MAX_MEMORY {
+            Seen { status: 999, text: format!("{memory} bytes of memory") }
+        } else {
+            seen
+        }
+    };
+    vec![Attack::act("image of 15 MB", act, Expect::Says("noted")).may_store()]
+}
+
+fn answer(world: &World, request: &[u8]) -> Seen {
+    let mut stream = connect(world);
+    let _ = stream.write_all(request);
+    receive(&mut stream).unwrap_or_else(|text| Seen { status: 999, text })
+}
+
+/// Files of the page, which need no token.
+pub(super) fn page(_: &World) -> Vec<Attack> {
+    let act = |world: &World| {
+        world.env.file("page/deep/large.js", "x".repeat(3 * LARGE));
+        let request = request("GET", "/dev-ui/deep/large.js").bytes(&world.address());
+        hold(world, &request, 300, others_are_served)
+    };
+    vec![Attack::act("300 unread files of the page", act, Expect::Is(&[200])).may_store()]
 }
 
 fn store_state(world: &World) {
@@ -85,22 +191,34 @@ fn store_state(world: &World) {
 
 fn unread(world: &World, path: &str) -> Seen {
     let request: Request = request("GET", path).token(&world.bob);
-    hold(world, &request.bytes(&world.address()), CONNECTIONS)
+    hold(world, &request.bytes(&world.address()), CONNECTIONS, others_are_served)
 }
 
 /// Sends the bytes on many connections and reads nothing. 999 if the memory exceeds the limit or others are not served.
-fn hold(world: &World, bytes: &[u8], connections: usize) -> Seen {
+fn hold(
+    world: &World,
+    bytes: &[u8],
+    connections: usize,
+    check: impl Fn(&World) -> Result<(), String>,
+) -> Seen {
     let mut held: Vec<TcpStream> = (0..connections).map(|_| connect(world)).collect();
-    for stream in &mut held {
-        let _ = stream.write_all(bytes);
+    for stream in &held {
+        // The server may read no more than it has memory for.
+        stream.set_nonblocking(true).unwrap();
     }
+    let mut sent = vec![0; held.len()];
     let deadline = Instant::now() + WATCHED;
     while Instant::now() < deadline {
         let memory = world.server.memory().unwrap_or(u64::MAX);
         if memory > MAX_MEMORY {
             return Seen { status: 999, text: format!("{memory} bytes of memory") };
         }
-        if let Err(fault) = others_are_served(world) {
+        for (stream, sent) in held.iter_mut().zip(&mut sent) {
+            while let Ok(count @ 1..) = stream.write(&bytes[*sent..]) {
+                *sent += count;
+            }
+        }
+        if let Err(fault) = check(world) {
             return Seen { status: 999, text: fault };
         }
     }

@@ -216,3 +216,74 @@ fn concurrent_runs_are_limited_per_user() {
     let begun = statuses.iter().filter(|status| **status == 200).count();
     assert_eq!(begun, 1, "concurrent requests: {statuses:?}");
 }
+
+/// Requests of a file of the page whose responses are not read.
+fn hold_anonymous(server: &AuthServer, count: usize, headers: &str) -> Vec<TcpStream> {
+    let request = format!("GET /dev-ui/large.js HTTP/1.1\r\nhost: {}\r\n{headers}\r\n", server.address);
+    let open = |_| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        // The response has begun.
+        assert_eq!(stream.read(&mut [0]).unwrap(), 1);
+        stream
+    };
+    (0..count).map(open).collect()
+}
+
+#[test]
+fn tokens_and_health_are_served_at_the_limit_of_an_address() {
+    let env = test_env("connectionsPerAddress = 2");
+    env.file("page/large.js", "x".repeat(8 << 20));
+    let server = AuthServer::start(&env, &[]);
+    let ann = added(&env, &["a", "--user", "ann"]);
+    let held = hold_anonymous(&server, 2, "");
+    assert_eq!(server.get("/docs", &[]).status, 429);
+    assert_eq!(server.get("/whoami", &[("authorization", "Bearer guess")]).status, 429);
+    assert_eq!(server.get("/health", &[]).status, 200);
+    for token in [&ann, &local(&env)] {
+        assert_eq!(server.get("/whoami", &[("authorization", token)]).status, 200);
+        assert_eq!(server.get("/docs", &[("authorization", token)]).status, 200);
+    }
+    let mut other = connect_from(9, server.address);
+    write!(other, "GET /docs HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", server.address).unwrap();
+    let mut bytes = Vec::new();
+    other.read_to_end(&mut bytes).unwrap();
+    assert_eq!(HttpResponse::parse(&bytes).status, 200, "another address");
+    drop(held);
+}
+
+#[test]
+fn tokens_and_health_are_served_at_the_limit_of_a_forwarded_address() {
+    let env = test_env("connectionsPerAddress = 2\ntrustedProxies = [\"127.0.0.1\"]");
+    env.file("page/large.js", "x".repeat(8 << 20));
+    let server = AuthServer::start(&env, &[]);
+    let ann = added(&env, &["a", "--user", "ann"]);
+    let held = hold_anonymous(&server, 2, "x-forwarded-for: 192.0.2.1\r\n");
+    let get = |path: &str, client: &str, token: &str| {
+        server.get(path, &[("x-forwarded-for", client), ("authorization", token)]).status
+    };
+    assert_eq!(get("/docs", "192.0.2.1", ""), 429);
+    assert_eq!(get("/whoami", "192.0.2.1", "Bearer guess"), 429);
+    assert_eq!(get("/health", "192.0.2.1", ""), 200);
+    assert_eq!(get("/whoami", "192.0.2.1", &ann), 200);
+    assert_eq!(get("/docs", "192.0.2.1", &ann), 200);
+    assert_eq!(get("/docs", "192.0.2.2", ""), 200);
+    drop(held);
+}
+
+#[test]
+fn concurrent_requests_are_limited_per_user() {
+    let env = test_env("requestsPerUser = 2\nconnectionsPerAddress = 1");
+    env.file("page/large.js", "x".repeat(8 << 20));
+    let server = AuthServer::start(&env, &[]);
+    let (ann, bob) = (added(&env, &["a", "--user", "ann"]), added(&env, &["b", "--user", "bob"]));
+    let _address = hold_anonymous(&server, 1, "");
+    // Above the limit of the address, a request of a public route counts for its user too.
+    let held = hold_anonymous(&server, 2, &format!("authorization: {ann}\r\n"));
+    let refused = server.get("/whoami", &[("authorization", &ann)]);
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+    assert_eq!(refused.detail(), "limit of 2 concurrent requests reached; wait until one ends");
+    assert_eq!(server.get("/whoami", &[("authorization", &bob)]).status, 200);
+    assert_eq!(server.get("/health", &[]).status, 200);
+    drop(held);
+}

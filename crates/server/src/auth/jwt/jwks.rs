@@ -8,6 +8,7 @@ use ring::signature::{
     VerificationAlgorithm,
 };
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The supported signature algorithms. All are asymmetric: a key that verifies tokens cannot sign them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Algorithm {
 #[derive(Debug, Default)]
 pub(super) struct JwkSet(Vec<Jwk>);
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Jwk {
     id: Option<String>,
     /// The member `alg`. Without it, the key verifies every algorithm of its type.
@@ -43,7 +44,7 @@ pub(super) struct Jwk {
     public: PublicKey,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 enum PublicKey {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
@@ -53,7 +54,7 @@ enum PublicKey {
 
 #[derive(Deserialize)]
 struct RawJwkSet {
-    keys: Vec<RawJwk>,
+    keys: Vec<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -72,10 +73,18 @@ struct RawJwk {
 }
 
 impl JwkSet {
-    /// Parses a JWKS. Keys that are not for signatures or have another algorithm are skipped.
-    pub(super) fn parse(jwks: &[u8]) -> Result<Self, serde_json::Error> {
+    /// Parses a JWKS. Keys that are not for signatures or have another algorithm are skipped; invalid keys are skipped and returned
+    /// as problems. A key that is listed twice counts once.
+    pub(super) fn parse(jwks: &[u8]) -> Result<(Self, Vec<String>), serde_json::Error> {
         let raw: RawJwkSet = serde_json::from_slice(jwks)?;
-        Ok(Self(raw.keys.into_iter().filter_map(RawJwk::into_jwk).collect()))
+        let (mut keys, mut problems) = (Vec::new(), Vec::new());
+        for (index, key) in raw.keys.into_iter().enumerate() {
+            match RawJwk::deserialize(key) {
+                Ok(key) => keys.extend(key.into_jwk().filter(|key| !keys.contains(key))),
+                Err(error) => problems.push(format!("key {index} is skipped: {error}")),
+            }
+        }
+        Ok((Self(keys), problems))
     }
 
     pub(super) fn is_empty(&self) -> bool {

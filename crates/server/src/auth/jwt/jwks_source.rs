@@ -48,8 +48,9 @@ pub(super) enum JwksSource {
 }
 
 /// The keys of a file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FileKeys {
+    report: fn(&str),
     keys: Arc<JwkSet>,
     stamp: Option<FileStamp>,
 }
@@ -58,6 +59,7 @@ pub(super) struct FileKeys {
 pub(super) struct RemoteJwks {
     url: Url,
     client: Client,
+    report: fn(&str),
     /// Never held across an await.
     cache: Mutex<FetchedKeys>,
 }
@@ -73,15 +75,15 @@ struct FetchedKeys {
 type FetchEnd = watch::Receiver<()>;
 
 impl JwksSource {
-    pub(super) fn open(jwks: &str) -> Result<Self, JwksError> {
+    pub(super) fn open(jwks: &str, report: fn(&str)) -> Result<Self, JwksError> {
         match Url::parse(jwks) {
             Ok(url) if matches!(url.scheme(), "http" | "https") => {
                 let client = jwks_client(&url)?;
-                Ok(Self::Url(Arc::new(RemoteJwks { url, client, cache: Mutex::default() })))
+                Ok(Self::Url(Arc::new(RemoteJwks { url, client, report, cache: Mutex::default() })))
             }
             Ok(_) | Err(_) => {
                 let path = PathBuf::from(jwks);
-                let mut cache = FileKeys::default();
+                let mut cache = FileKeys { report, keys: Arc::default(), stamp: None };
                 cache.reload(&path)?;
                 Ok(Self::File { path, cache: Mutex::new(cache) })
             }
@@ -136,7 +138,8 @@ impl RemoteJwks {
         // A separate task: the client that caused the fetch may disconnect.
         let remote = Arc::clone(self);
         tokio::spawn(async move {
-            if let Some(keys) = fetch(&remote.client, &remote.url).await {
+            if let Some((keys, problems)) = fetch(&remote.client, &remote.url).await {
+                report_all(remote.report, remote.url.as_str(), &problems);
                 remote.cache.locked().keys = Arc::new(keys);
             }
             drop(ended);
@@ -165,13 +168,20 @@ impl FileKeys {
         let stamp = super::super::private_file::stamp(path).map_err(file_error)?;
         if self.stamp.is_none() || self.stamp != stamp {
             let text = fs::read(path).map_err(file_error)?;
-            let keys = JwkSet::parse(&text).map_err(|error| JwksError::Content {
+            let (keys, problems) = JwkSet::parse(&text).map_err(|error| JwksError::Content {
                 path: path.to_path_buf(),
                 message: error.to_string(),
             })?;
-            *self = Self { keys: Arc::new(keys), stamp };
+            report_all(self.report, &path.display().to_string(), &problems);
+            *self = Self { report: self.report, keys: Arc::new(keys), stamp };
         }
         Ok(())
+    }
+}
+
+fn report_all(report: fn(&str), source: &str, problems: &[String]) {
+    for problem in problems {
+        report(&format!("JWKS {source}: {problem}"));
     }
 }
 
@@ -195,7 +205,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// `None` on any failure: the cached keys stay in use.
-async fn fetch(client: &Client, url: &Url) -> Option<JwkSet> {
+async fn fetch(client: &Client, url: &Url) -> Option<(JwkSet, Vec<String>)> {
     let mut response = client.get(url.clone()).send().await.ok()?.error_for_status().ok()?;
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.ok()? {
@@ -204,5 +214,5 @@ async fn fetch(client: &Client, url: &Url) -> Option<JwkSet> {
             return None;
         }
     }
-    JwkSet::parse(&body).ok().filter(|keys| !keys.is_empty())
+    JwkSet::parse(&body).ok().filter(|(keys, _)| !keys.is_empty())
 }

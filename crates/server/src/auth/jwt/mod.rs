@@ -69,8 +69,9 @@ pub enum JwtError {
 }
 
 impl JwtVerifier {
-    pub fn open(config: JwtConfig) -> Result<Self, JwksError> {
-        Ok(Self { source: JwksSource::open(&config.jwks)?, config })
+    /// `report` receives problems of single keys, which are skipped.
+    pub fn open(config: JwtConfig, report: fn(&str)) -> Result<Self, JwksError> {
+        Ok(Self { source: JwksSource::open(&config.jwks, report)?, config })
     }
 
     /// Verifies a token and returns its user.
@@ -139,7 +140,7 @@ fn decode_object(part: &str) -> Result<Map<String, Value>, JwtError> {
 
 /// Tokens of other kinds, for example logout tokens, do not give access.
 fn is_accepted_type(typ: &Value) -> bool {
-    const ACCEPTED: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
+    const ACCEPTED: [&str; 4] = ["JWT", "application/jwt", "at+jwt", "application/at+jwt"];
     typ.as_str().is_some_and(|typ| ACCEPTED.iter().any(|accepted| accepted.eq_ignore_ascii_case(typ)))
 }
 

@@ -129,7 +129,7 @@ fn with(mut claims: Value, name: &str, value: Value) -> Value {
 }
 
 fn keys(all: &[Value]) -> JwkSet {
-    JwkSet::parse(json!({ "keys": all }).to_string().as_bytes()).unwrap()
+    JwkSet::parse(json!({ "keys": all }).to_string().as_bytes()).unwrap().0
 }
 
 fn verify(token: &str, keys: &JwkSet) -> Result<String, JwtError> {
@@ -314,7 +314,9 @@ fn types_other_than_those_of_access_tokens_are_refused() {
     let verify = |typ: &Value| {
         verify(&signer.sign(&json!({"alg": "EdDSA", "kid": "k", "typ": typ}), &claims()), &keys)
     };
-    for accepted in ["JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+JWT"] {
+    for accepted in
+        ["JWT", "jwt", "application/jwt", "at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+JWT"]
+    {
         assert_eq!(verify(&json!(accepted)), Ok("ann".to_owned()), "{accepted}");
     }
     let refused = ["", "JWS", "logout+jwt", "dpop+jwt", "secevent+jwt", "application/", "JWT ", "at+jwt;x"];
@@ -355,7 +357,7 @@ async fn a_changed_file_is_reloaded() {
     };
     let (old, new) = (Signer::ed25519(), Signer::p256());
     write(&old);
-    let jwt = JwtVerifier::open(config(&path.to_string_lossy())).unwrap();
+    let jwt = JwtVerifier::open(config(&path.to_string_lossy()), |_| ()).unwrap();
     let token = new.sign(&json!({"alg": "ES256", "kid": "k"}), &claims());
     assert_eq!(jwt.verify(&token, NOW).await, Err(JwtError::Key));
     write(&new);
@@ -364,6 +366,22 @@ async fn a_changed_file_is_reloaded() {
 
 #[test]
 fn insecure_urls_and_missing_files_are_refused() {
-    assert!(matches!(JwtVerifier::open(config("http://issuer.example/jwks")), Err(JwksError::Insecure(_))));
-    assert!(matches!(JwtVerifier::open(config("nowhere/jwks.json")), Err(JwksError::File { .. })));
+    assert!(matches!(
+        JwtVerifier::open(config("http://issuer.example/jwks"), |_| ()),
+        Err(JwksError::Insecure(_))
+    ));
+    assert!(matches!(JwtVerifier::open(config("nowhere/jwks.json"), |_| ()), Err(JwksError::File { .. })));
+}
+
+#[test]
+fn an_invalid_key_is_skipped_and_a_repeated_one_counts_once() {
+    let signer = Signer::ed25519();
+    let set = json!({"keys": [{"kty": "OKP", "kid": 7}, signer.jwk("k"), {"kty": "EC", "x": 1}, 3, signer.jwk("k")]});
+    let (keys, problems) = JwkSet::parse(set.to_string().as_bytes()).unwrap();
+    assert_eq!(problems.len(), 3);
+    assert!(problems[0].starts_with("key 0 is skipped: invalid type: integer `7`"), "{problems:?}");
+    for header in [json!({"alg": "EdDSA", "kid": "k"}), json!({"alg": "EdDSA"})] {
+        assert_eq!(verify(&signer.sign(&header, &claims()), &keys), Ok("ann".to_owned()), "{header}");
+    }
+    assert!(JwkSet::parse(b"{\"keys\": 1}").is_err());
 }

@@ -46,7 +46,7 @@ impl TestIssuer {
     }
 
     fn verifier(&self) -> Arc<JwtVerifier> {
-        Arc::new(JwtVerifier::open(config(&self.url)).unwrap())
+        Arc::new(JwtVerifier::open(config(&self.url), |_| ()).unwrap())
     }
 }
 
