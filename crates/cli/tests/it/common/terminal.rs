@@ -16,6 +16,8 @@ use std::{
 /// Timeout, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
+/// The end of an approval question. What is typed before it appears is discarded.
+pub(crate) const QUESTION: &str = "or type why not] › ";
 pub(crate) const CTRL_C: &str = "\u{3}";
 
 pub(crate) struct Terminal {
