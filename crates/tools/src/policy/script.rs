@@ -314,7 +314,8 @@ impl ScriptEvaluator<'_> {
             }
         }
         if self.is_open {
-            return CommandVerdict::allow("a rule allows all commands");
+            let by_rule = |_| CommandVerdict::allow("a rule allows all commands");
+            return read_only.map_or_else(by_rule, |()| CommandVerdict::read_only());
         }
         if DANGEROUS_BUILTINS.contains(&name) {
             return CommandVerdict::ask(format!(
