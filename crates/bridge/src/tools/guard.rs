@@ -28,11 +28,12 @@ pub const UNTRUSTED: &str = "lango:untrusted";
 /// committed with the message.
 pub const GUEST: &str = "lango:guest";
 
-/// State key of the rules that apply in this session only.
-pub const RULES: &str = "lango:rules";
+/// Prefix of the state keys of the rules that apply in this session only. The rest is the id of the call that stored them, so
+/// that calls of one step do not replace each other's rules.
+const SESSION_RULES: &str = "lango:rules:";
 
-/// Maximum length of a preview in an approval question, in characters.
-const MAX_PREVIEW: usize = 8_000;
+/// Maximum length of a preview in an approval question, in bytes. A person sees all of what is shorter.
+const MAX_PREVIEW: usize = 1_000_000;
 
 /// Decides on the calls of an app's tools.
 #[derive(Debug)]
@@ -228,12 +229,11 @@ impl Guard {
             let replaced: Vec<String> = outdated.iter().map(|rule| rule.id.clone()).collect();
             let _ = self.book.add(&owner(context), place, (&verdict.offered, &replaced));
         } else if selects(SESSION) {
-            let mut rules = session_rules(context);
+            let known = session_rules(context);
             let new =
                 verdict.offered.iter().map(|rule| PlacedRule { rule: rule.clone(), place: place.clone() });
-            let new: Vec<PlacedRule> = new.filter(|rule| !rules.contains(rule)).collect();
-            rules.extend(new);
-            context.set_state(RULES, json!(rules));
+            let new: Vec<PlacedRule> = new.filter(|rule| !known.contains(rule)).collect();
+            context.set_state(format!("{SESSION_RULES}{}", context.call_id), json!(new));
         }
     }
 
@@ -289,7 +289,8 @@ fn may_store_for_folder(context: &ToolContext) -> bool {
 }
 
 fn session_rules(context: &ToolContext) -> Vec<PlacedRule> {
-    context.state(RULES).and_then(|rules| serde_json::from_value(rules).ok()).unwrap_or_default()
+    let stored = context.state_with_prefix(SESSION_RULES).into_iter();
+    stored.flat_map(|rules| serde_json::from_value::<Vec<PlacedRule>>(rules).unwrap_or_default()).collect()
 }
 
 /// A tool definition that no person has reviewed requires approval, whatever the rules allow.
@@ -337,10 +338,11 @@ pub(crate) fn owner(context: &ToolContext) -> AppUser {
 }
 
 fn truncated(text: &str) -> String {
-    match text.char_indices().nth(MAX_PREVIEW) {
-        Some((end, _)) => format!("{}\n… and {} bytes more", &text[..end], text.len() - end),
-        None => text.to_owned(),
+    if text.len() <= MAX_PREVIEW {
+        return text.to_owned();
     }
+    let (shown, rest) = text.split_at(text.floor_char_boundary(MAX_PREVIEW));
+    format!("{shown}\n[… {} lines are not shown, {} bytes …]", rest.lines().count(), rest.len())
 }
 
 /// The source of an untrusted result.

@@ -122,6 +122,8 @@ fn break_words(text: &str, columns: usize) -> String {
     for word in text.split_inclusive([' ', '\n']) {
         let length = word.trim_end().chars().count();
         if width + length > columns && width > 0 {
+            // A space after the last column would become a row of its own.
+            broken.truncate(broken.trim_end_matches(' ').len());
             broken.push('\n');
             width = 0;
         }
@@ -213,6 +215,14 @@ mod tests {
                 assert!(text.contains("more rows; d and Enter show all"), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn sentence_that_fills_a_row_has_no_empty_row() {
+        let mut prompt = prompt("");
+        prompt.hint.question = format!("{} second row", "x".repeat(80));
+        let text = prompt.render(Some((24, 80)), Style::new(false), false);
+        assert!(text.contains("x\nsecond row\n["), "{text}");
     }
 
     #[test]

@@ -84,6 +84,73 @@ fn each_of_two_questions_needs_its_own_answer() {
     assert!(!env.workdir().join("also").exists());
 }
 
+/// A command that waits until the test opens its gate, and a question after it.
+#[test]
+fn input_typed_while_a_call_runs_does_not_answer_the_next_question() {
+    let env = TestEnv::scripted("", &one_by_one(&[exec("cat gate > made"), write("also", "x\n")]));
+    let gate = env.workdir().join("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let mut terminal = asked(&env);
+    terminal.type_line("y");
+    // Blocks until the command reads.
+    let opened = fs::File::options().write(true).open(&gate).unwrap();
+    terminal.type_keys("y\rs\ra\r");
+    terminal.type_keys("\u{1b}[200~y\ra\r\u{1b}[201~\r");
+    drop(opened);
+    terminal.wait_for("May write_file run?");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("n");
+    terminal.wait_for("done");
+    terminal.quit();
+    assert!(is_made(&env) && !env.workdir().join("also").exists());
+    assert_eq!(env.lango(&["rules", "list"]).success().out, "");
+}
+
+/// The rest of a paste must not answer the second question.
+#[test]
+fn multi_line_paste_answers_neither_of_two_questions() {
+    let both = [write("made", "x\n"), write("also", "x\n")];
+    // Pasted lines with a typed Enter are one line, which is no key, and so the reason of a rejection.
+    let bracketed = "\u{1b}[200~y\ry\r\u{1b}[201~\r";
+    for paste in ["y\ry\r\r", bracketed, "y\ny\na\n\n", "n o\ry\r\r"] {
+        let env = TestEnv::scripted("", &one_by_one(&both));
+        let mut terminal = asked(&env);
+        terminal.type_keys(paste);
+        if paste != bracketed {
+            terminal.wait_for("Pasted text does not answer");
+            terminal.wait_for(QUESTION);
+            terminal.type_line("n");
+        }
+        terminal.wait_for("write_file  also");
+        terminal.wait_for(QUESTION);
+        terminal.type_line("n");
+        terminal.wait_for("done");
+        terminal.quit();
+        assert!(!is_made(&env) && !env.workdir().join("also").exists(), "{paste:?}");
+    }
+}
+
+#[test]
+fn resized_window_neither_answers_nor_ends_the_question() {
+    let env = TestEnv::scripted("", &one_by_one(&[write("made", &"line\n".repeat(300))]));
+    let mut terminal = asked(&env);
+    terminal.resize(40, 60);
+    terminal.type_keys("\u{1b}[200~y\u{1b}[201~\r");
+    terminal.wait_for("Pasted text does not answer");
+    terminal.wait_for(QUESTION);
+    terminal.resize(12, 40);
+    terminal.type_line("y");
+    terminal.wait_for("done");
+    let screen = terminal.quit();
+    assert!(is_made(&env));
+    let hidden: Vec<usize> = screen
+        .lines()
+        .filter_map(|line| line.split_once(" more rows")?.0.rsplit_once("… ")?.1.parse().ok())
+        .collect();
+    let [small, large] = hidden.as_slice() else { panic!("{hidden:?}: {screen}") };
+    assert!(large + 10 < *small, "the prompt is laid out for the new size: {hidden:?}");
+}
+
 #[test]
 fn control_keys_reject_and_the_chat_goes_on() {
     for key in [CTRL_C, "\u{4}"] {
@@ -99,24 +166,25 @@ fn control_keys_reject_and_the_chat_goes_on() {
 
 #[test]
 fn long_diff_is_folded_and_can_be_shown_whole() {
-    let lines = |word: &str| (0..300).map(|line| format!("{word} {line}\n")).collect::<Vec<_>>().concat();
+    let lines = |word: &str| (0..3000).map(|line| format!("{word} {line}\n")).collect::<Vec<_>>().concat();
     let (old, new) = (lines("old"), lines("new"));
     let env = TestEnv::scripted("", &one_by_one(&[write("made", &new)]));
     env.file("made", &old);
     let mut terminal = Terminal::open(&env, &["chat", "--session", "k"]);
     terminal.wait_for("› ");
     terminal.type_line("go");
-    terminal.wait_for("write_file  made  +300 −300");
+    terminal.wait_for("write_file  made  +3000 −3000");
     terminal.wait_for("more rows; d and Enter show all");
     terminal.wait_for("May write_file run?");
     terminal.wait_for(QUESTION);
     terminal.type_line("d");
-    terminal.wait_for("+new 299");
+    terminal.wait_for("+new 2999");
     terminal.wait_for("May write_file run?");
     terminal.wait_for(QUESTION);
     terminal.type_line("y");
     terminal.wait_for("done");
     let screen = terminal.quit();
+    assert!(screen.contains("\u{1b}[?2004h") && screen.contains("\u{1b}[?2004l"), "bracketed paste mode");
     assert!(screen.contains("\u{1b}[31m-old 0\u{1b}[0m"), "removed lines are red");
     assert!(!screen.contains("requires confirmation"), "ADK's placeholder is not shown: {screen}");
     assert_eq!(fs::read_to_string(env.workdir().join("made")).unwrap(), new);

@@ -3,6 +3,7 @@
 use super::{asked, write};
 use crate::{
     common::{QUESTION, Terminal, TestEnv},
+    serve::client::TestServer,
     tools::{call, exec, one_by_one, tool_results},
 };
 use serde_json::{Value, json};
@@ -33,6 +34,41 @@ fn rule_for_the_session_survives_a_restart_and_does_not_reach_another_session() 
     assert_eq!(env.lango(&["rules", "list"]).success().out, "", "it is not in the file of rules");
     assert_eq!(outcomes(&env, "k"), [true]);
     assert_eq!(outcomes(&env, "other"), [false]);
+}
+
+/// Both calls are in one step, so that their answers are stored together.
+#[test]
+fn rules_of_two_calls_in_one_step_are_both_kept() {
+    let calls = [write("src/a", "1"), write("docs/b", "1")];
+    let both: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
+    let script = json!({"rules": [
+        {"when": {"tool": "any"}, "reply": [{"text": "done"}]},
+        {"when": {"first_word": "go"}, "reply": both},
+        {"reply": [{"text": "done"}]},
+    ]});
+    let env = TestEnv::scripted("", &script.to_string());
+    let server = TestServer::start(&env);
+    let session = server.create_session("lango", "s");
+    server.send_message("lango", "s", "go").success();
+    let events = server.get(&session)["events"].clone();
+    let parts =
+        events.as_array().unwrap().iter().flat_map(|event| event["content"]["parts"].as_array().unwrap());
+    let questions =
+        parts.map(|part| &part["functionCall"]).filter(|call| call["name"] == "adk_request_confirmation");
+    let answer = |question: &Value| {
+        let response = json!({"confirmed": true, "payload": {"session": true}});
+        let name = "adk_request_confirmation";
+        json!({"functionResponse": {"id": question["id"], "name": name, "response": response}})
+    };
+    let answers: Vec<Value> = questions.map(answer).collect();
+    assert_eq!(answers.len(), 2);
+    let body = json!({
+        "appName": "lango", "userId": "u", "sessionId": "s",
+        "newMessage": {"role": "user", "parts": answers},
+    });
+    server.request("POST", "/run", &body).success();
+    let events = server.send_message("lango", "s", "go").success().to_string();
+    assert!(!events.contains("adk_request_confirmation"), "{events}");
 }
 
 fn script(env: &TestEnv, path: &str) {

@@ -69,6 +69,10 @@ impl Terminal {
         (&*self.keyboard).write_all(keys.as_bytes()).unwrap();
     }
 
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        self.keyboard.resize(Size::new(rows, columns)).unwrap();
+    }
+
     /// Waits until `text` appears after the text that was waited for before.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {

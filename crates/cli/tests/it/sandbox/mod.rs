@@ -1,6 +1,7 @@
 //! The sandbox through the binary: as root, as an ordinary user, and where the system refuses namespaces.
 
 mod generator;
+mod modes;
 mod programs;
 mod rows;
 
@@ -93,10 +94,7 @@ impl Project {
 
     /// Runs the calls, each in a turn of its own step or all at once, and returns their results.
     fn run(&self, calls: &[Value], variables: &[(&str, &str)]) -> Vec<Value> {
-        let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
-        let rules =
-            json!({"rules": [{"when": {"first_word": "go"}, "reply": calls}, {"reply": [{"text": "done"}]}]});
-        self.file("here/script.yaml", &rules.to_string());
+        self.script(calls);
         let output = self.output(&["run", "--json", "go"], variables);
         let events: Vec<Value> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let parts =
@@ -106,6 +104,14 @@ impl Project {
             .collect();
         assert_eq!(results.len(), calls.len(), "{output}");
         results
+    }
+
+    /// Makes the scripted model call these tools at once.
+    fn script(&self, calls: &[Value]) {
+        let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
+        let rules =
+            json!({"rules": [{"when": {"first_word": "go"}, "reply": calls}, {"reply": [{"text": "done"}]}]});
+        self.file("here/script.yaml", &rules.to_string());
     }
 
     /// The output of the binary.
@@ -173,7 +179,7 @@ fn give_to(dir: &Path, user: u32) {
 }
 
 /// Runs a function on a thread whose children cannot make namespaces. A filter applies to one thread and what it starts.
-fn without_namespaces<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn without_namespaces<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     let filtered = || {
         let rules = [libc::SYS_unshare, libc::SYS_mount].map(|number| (number, Vec::new())).into();
         let arch = std::env::consts::ARCH.try_into().unwrap();
