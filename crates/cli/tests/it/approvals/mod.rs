@@ -4,6 +4,7 @@ mod answers;
 mod modes;
 mod rules;
 mod server;
+mod table;
 
 use crate::{
     common::{QUESTION, Terminal, TestEnv},

@@ -5,7 +5,7 @@ mod modes;
 mod programs;
 mod rows;
 
-use crate::common::LANGO;
+use crate::{common::LANGO, serve::client::TestServer};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::{Value, json};
 use std::{
@@ -106,6 +106,43 @@ impl Project {
         results
     }
 
+    /// Like [`run`](Self::run), on a server whose administrator approves each call that asks.
+    fn run_approved(&self, calls: &[Value]) -> Vec<Value> {
+        self.script(calls);
+        // The session is a new one.
+        let _ = fs::remove_dir_all(self.path("data"));
+        let mut command = self.command(&["serve", "--port", "0", "--no-auth"], &[]);
+        let server = without_namespaces(|| TestServer::spawn(&mut command));
+        let session = server.create_session("lango", "s");
+        server.send_message("lango", "s", "go").success();
+        let parts = || {
+            let events = server.get(&session)["events"].as_array().unwrap().clone();
+            events
+                .iter()
+                .flat_map(|event| event["content"]["parts"].as_array().unwrap().clone())
+                .collect::<Vec<_>>()
+        };
+        let name = "adk_request_confirmation";
+        let answer = |call: &Value| json!({"functionResponse": {"id": call["id"], "name": name, "response": {"confirmed": true}}});
+        let found = parts();
+        let questions = found.iter().map(|part| &part["functionCall"]).filter(|call| call["name"] == name);
+        let answers: Vec<Value> = questions.map(answer).collect();
+        assert!(!answers.is_empty(), "{found:?}");
+        let body = json!({
+            "appName": "lango", "userId": "u", "sessionId": "s",
+            "newMessage": {"role": "user", "parts": answers},
+        });
+        server.request("POST", "/run", &body).success();
+        let found = parts();
+        server.kill();
+        let made = found.iter().map(|part| &part["functionCall"]).filter(|call| call["name"] == "exec");
+        let last = |call: &Value| {
+            let mut results = found.iter().map(|part| &part["functionResponse"]);
+            results.rfind(|result| result["id"] == call["id"]).unwrap()["response"].clone()
+        };
+        made.map(last).collect()
+    }
+
     /// Makes the scripted model call these tools at once.
     fn script(&self, calls: &[Value]) {
         let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
@@ -114,8 +151,8 @@ impl Project {
         self.file("here/script.yaml", &rules.to_string());
     }
 
-    /// The output of the binary.
-    fn output(&self, args: &[&str], variables: &[(&str, &str)]) -> String {
+    /// The binary with these arguments.
+    fn command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = match self.condition {
             Condition::OrdinaryUser => {
                 self.give_away();
@@ -136,6 +173,12 @@ impl Project {
             .env("LANGO_HOME", self.path("data"))
             .env("LANGO_DISCOVER", "false")
             .envs(variables.iter().copied());
+        command
+    }
+
+    /// The output of the binary.
+    fn output(&self, args: &[&str], variables: &[(&str, &str)]) -> String {
+        let mut command = self.command(args, variables);
         let output = match self.condition {
             Condition::NoNamespaces => without_namespaces(|| command.output().unwrap()),
             Condition::Plain | Condition::OrdinaryUser => command.output().unwrap(),
