@@ -14,6 +14,9 @@ pub const UNCONFIRMED_CALL: &str = "This tool call requires confirmation, please
 /// The error of a call that the user has rejected. ADK defines the text.
 pub const REJECTED_CALL: &str = "This tool call is rejected.";
 
+/// Key of the reason that a person gave for a rejection: in the payload of the confirmation, and in the result for the model.
+pub const REJECTION_REASON: &str = "reason";
+
 /// A note in the user role after an interrupted answer, unless the user replied to it. It is part of the request and never
 /// stored.
 pub const CONTINUE_NOTE: &str =

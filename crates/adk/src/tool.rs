@@ -84,6 +84,14 @@ impl ToolContext {
         actions.state_delta.get(key).or_else(|| self.state.get(key)).cloned()
     }
 
+    /// The state values whose keys begin with `prefix`, as this call sees them.
+    pub fn state_with_prefix(&self, prefix: &str) -> Vec<Value> {
+        let actions = self.actions.locked();
+        let unchanged = self.state.iter().filter(|(key, _)| !actions.state_delta.contains_key(*key));
+        let all = unchanged.chain(&actions.state_delta);
+        all.filter(|(key, _)| key.starts_with(prefix)).map(|(_, value)| value.clone()).collect()
+    }
+
     /// Changes the state; committed with the call's response.
     pub fn set_state(&self, key: impl Into<String>, value: Value) {
         let mut actions = self.actions.locked();

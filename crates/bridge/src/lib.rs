@@ -22,7 +22,7 @@ pub mod tools;
 pub mod turns;
 pub mod view;
 
-pub use self::tools::{guard::Guard, tool::ToolAdapter};
+pub use self::tools::{guard::Guard, hint::ApprovalHint, mode::ModeSwitch, tool::ToolAdapter};
 pub use agent::{Agent, Bounds};
 pub use model::ModelAdapter;
 pub use runs::Runs;

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use server::host_policy::HostPort;
 use std::{net::IpAddr, path::PathBuf};
+use tools::policy::ApprovalMode;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -165,6 +166,9 @@ pub(crate) struct ServeArgs {
     /// Seconds that runs may take to finish after a stop signal; unfinished runs continue at the next start
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) grace: u64,
+    /// What runs without asking: plan, ask, edits or auto [default: that of lango.toml, else ask]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<ApprovalMode>,
     /// Log each request to standard error
     #[arg(long)]
     pub(crate) log: bool,
@@ -211,7 +215,7 @@ pub(crate) struct ChatArgs {
     pub(crate) conversation: ConversationArgs,
     /// Chat with an agent of a server, whose runs continue if you disconnect; without URL, the server of this machine
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:18789",
-          conflicts_with_all = ["model", "reasoning"])]
+          conflicts_with_all = ["model", "reasoning", "mode"])]
     pub(crate) server: Option<Address>,
 }
 
@@ -247,6 +251,9 @@ pub(crate) struct ConversationArgs {
     /// The agent: a folder below agents/
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
+    /// What runs without asking: plan, ask, edits or auto [default: that of lango.toml, else ask]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<ApprovalMode>,
 }
 
 /// The reasoning effort of a model.

@@ -58,7 +58,7 @@ pub(crate) fn request(host: &Arc<RecordingHost>, args: Value) -> ToolRequest {
         Value::Object(args) => args,
         other => Map::from_iter([("value".to_owned(), other)]),
     };
-    let sandbox = SandboxAccess { profile: SandboxProfile::Workspace, protected: false };
+    let sandbox = SandboxAccess { profile: SandboxProfile::Workspace, protected: Vec::new() };
     ToolRequest { id: "call-1".to_owned(), args, host: host.clone(), sandbox }
 }
 

@@ -1,6 +1,6 @@
 //! The tool port: a trait with a description of the tool and a function that runs one call.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -106,11 +106,11 @@ pub struct ToolRequest {
 }
 
 /// What the approval policy lets the processes of a call do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxAccess {
     pub profile: SandboxProfile,
-    /// Whether a person approved the protected paths that the arguments name.
-    pub protected: bool,
+    /// The protected paths that a person granted to this call.
+    pub protected: Vec<PathBuf>,
 }
 
 /// What a command may do in the sandbox.

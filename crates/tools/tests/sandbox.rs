@@ -235,7 +235,7 @@ impl Project {
     }
 
     fn run(&self, profile: SandboxProfile, command: &str) -> Value {
-        self.call(SandboxAccess { profile, protected: false }, &json!({"command": command}))
+        self.call(SandboxAccess { profile, protected: Vec::new() }, &json!({"command": command}))
     }
 
     #[track_caller]
@@ -357,12 +357,13 @@ fn protected_paths_stay_as_they_are(helper: &Path) {
     }
     assert_eq!(fs::read_dir(project.path("root")).unwrap().count(), 1, "placeholders are removed");
     project.succeeds(workspace, "echo x > sub/.git/index && mkdir sub/.git/x");
-    let granted = SandboxAccess { profile: workspace, protected: true };
+    let config = project.path("root/sub/.git/config").canonicalize().unwrap();
+    let granted = SandboxAccess { profile: workspace, protected: vec![config] };
     let answer = project
         .call(granted, &json!({"command": "echo x > sub/.git/config", "protected": ["sub/.git/config"]}));
     assert_eq!(answer["exit_code"], 0, "{answer}");
     assert_eq!(fs::read_to_string(project.path("root/sub/.git/config")).unwrap(), "x\n");
-    let asked = SandboxAccess { profile: workspace, protected: false };
+    let asked = SandboxAccess { profile: workspace, protected: Vec::new() };
     let answer = project
         .call(asked, &json!({"command": "echo y > sub/.git/config", "protected": ["sub/.git/config"]}));
     assert_ne!(answer["exit_code"], 0, "{answer}");
@@ -436,7 +437,7 @@ fn processes_end_with_the_call(helper: &Path) {
     let answer = project.run(SandboxProfile::Workspace, "kill -9 $$");
     assert_eq!(answer["signal"], 9, "{answer}");
     let answer = project.call(
-        SandboxAccess { profile: SandboxProfile::Workspace, protected: false },
+        SandboxAccess { profile: SandboxProfile::Workspace, protected: Vec::new() },
         &json!({"command": "trap '' TERM; sleep 100 & sleep 100", "timeout_s": 1}),
     );
     assert!(answer["timed_out"].is_string(), "{answer}");

@@ -9,7 +9,7 @@ use crate::{
     content::{FunctionCall, FunctionResponse, Part},
     error::{RunError, ToolError},
     event::{Event, EventActions, ToolConfirmation, mint_call_id},
-    notes::{REJECTED_CALL, UNCONFIRMED_CALL},
+    notes::{REJECTED_CALL, REJECTION_REASON, UNCONFIRMED_CALL},
     pending::{PendingCall, REQUEST_CONFIRMATION},
     tool::{Tool, ToolContext, ToolOutcome},
     trace::Trace,
@@ -101,8 +101,8 @@ async fn run_one(tree: &AgentTree, task: &CallTask<'_>) -> Result<CallOutcome, T
         }
         None => find_in_toolsets(tree, task, call).await?,
     };
-    if task.context.confirmation.as_ref().is_some_and(|answer| !answer.confirmed) {
-        return Ok(CallOutcome::Response(json!({"error": REJECTED_CALL})));
+    if let Some(answer) = task.context.confirmation.as_ref().filter(|answer| !answer.confirmed) {
+        return Ok(CallOutcome::Response(rejection(answer)));
     }
     let context = task.context.clone();
     if task.context.cancel.is_cancelled() {
@@ -123,6 +123,16 @@ async fn run_one(tree: &AgentTree, task: &CallTask<'_>) -> Result<CallOutcome, T
         ToolOutcome::Pending(None) => CallOutcome::Placeholder(json!({"status": "pending"})),
         ToolOutcome::Ask(confirmation) => CallOutcome::NeedsConfirmation(confirmation),
     })
+}
+
+/// The result of a rejected call, with the reason if the person gave one.
+fn rejection(answer: &ToolConfirmation) -> Value {
+    let mut result = json!({"error": REJECTED_CALL});
+    let reason = answer.payload.as_ref().and_then(|payload| payload.get(REJECTION_REASON));
+    if let Some(reason) = reason.and_then(Value::as_str).filter(|reason| !reason.is_empty()) {
+        result[REJECTION_REASON] = reason.into();
+    }
+    result
 }
 
 /// Looks up a tool in the agent's toolsets.

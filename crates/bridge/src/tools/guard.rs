@@ -1,6 +1,10 @@
-//! Decides whether a call may run, from the policy, the stored rules of the user, and whether the conversation
-//! contains untrusted text.
+//! Decides whether a call may run, from the policy, the approval mode, the stored rules of the user and the session, and whether
+//! the conversation contains untrusted text.
 
+use super::{
+    hint::{ALWAYS, ApprovalHint, SESSION},
+    mode::ModeSwitch,
+};
 use adk::{
     event::ToolConfirmation,
     runner::{Input, RunRequest},
@@ -9,8 +13,11 @@ use adk::{
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use tools::{
-    AppUser, Mask, RuleBook, SandboxAccess, SandboxProfile, Tool,
-    policy::{Decision, PathScope, Policy, PolicyRequest, PolicyRule, Verdict},
+    AppUser, Mask, RuleBook, Safety, SandboxAccess, SandboxProfile, Tool,
+    policy::{
+        CommandSandbox, Decision, LazyCommandSandbox, PathScope, PlacedRule, Policy, PolicyRequest,
+        PolicyRule, ProtectedPaths, RulePlace, SandboxCapability, SearchPath, StoredRule, Verdict,
+    },
 };
 
 /// State key that names the source of untrusted text. It is committed with the tool result that contains the text,
@@ -21,8 +28,12 @@ pub const UNTRUSTED: &str = "lango:untrusted";
 /// committed with the message.
 pub const GUEST: &str = "lango:guest";
 
-/// Maximum length of a preview in an approval question, in characters.
-const MAX_PREVIEW: usize = 8_000;
+/// Prefix of the state keys of the rules that apply in this session only. The rest is the id of the call that stored them, so
+/// that calls of one step do not replace each other's rules.
+const SESSION_RULES: &str = "lango:rules:";
+
+/// Maximum length of a preview in an approval question, in bytes. A person sees all of what is shorter.
+const MAX_PREVIEW: usize = 1_000_000;
 
 /// Decides on the calls of an app's tools.
 #[derive(Debug)]
@@ -32,6 +43,10 @@ pub struct Guard {
     /// The directories that commands may access, with links resolved; the first is the working directory.
     roots: Vec<PathBuf>,
     mask: Mask,
+    mode: ModeSwitch,
+    sandbox: LazyCommandSandbox,
+    protected: ProtectedPaths,
+    search_path: SearchPath,
     /// No person can approve calls.
     unattended: bool,
     /// Whether users of a server may approve calls; otherwise only administrators may.
@@ -40,16 +55,40 @@ pub struct Guard {
 
 /// The decision on a call.
 pub(crate) enum GuardDecision {
-    /// The processes of the call get this access.
-    Run(SandboxAccess),
+    /// The access of the call's processes, and whether its result may contain text from the network.
+    Run {
+        sandbox: SandboxAccess,
+        is_untrusted: bool,
+    },
     Ask(ToolConfirmation),
     /// The error for the model.
     Refuse(String),
 }
 
+/// What the policy says about a call, and where a rule for it would apply.
+struct Evaluation {
+    verdict: Verdict,
+    place: RulePlace,
+    /// The rule of an older version that allowed the call.
+    outdated: Option<StoredRule>,
+    is_untrusted: bool,
+}
+
 impl Guard {
     pub fn new(policy: Policy, book: RuleBook, roots: Vec<PathBuf>, mask: Mask) -> Self {
-        Self { policy, book, roots, mask, unattended: false, users_decide: false }
+        let unknown = || CommandSandbox::new(SandboxCapability::none());
+        Self {
+            policy,
+            book,
+            roots,
+            mask,
+            mode: ModeSwitch::default(),
+            sandbox: LazyCommandSandbox::new(unknown),
+            protected: ProtectedPaths::default(),
+            search_path: SearchPath::default(),
+            unattended: false,
+            users_decide: false,
+        }
     }
 
     /// Allows users of a server to approve calls on the server's machine.
@@ -62,13 +101,32 @@ impl Guard {
         Self { unattended: true, ..self }
     }
 
+    pub fn with_mode(self, mode: ModeSwitch) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// The sandbox of commands, the paths that are protected from them, and their `PATH`.
+    pub fn with_sandbox(
+        self,
+        sandbox: LazyCommandSandbox,
+        protected: ProtectedPaths,
+        search_path: SearchPath,
+    ) -> Self {
+        Self { sandbox, protected, search_path, ..self }
+    }
+
     pub(crate) fn mask(&self) -> &Mask {
         &self.mask
     }
 
+    /// The sandbox, which must be probed on a blocking thread before a call that acts is decided on.
+    pub(crate) fn sandbox_to_probe(&self, tool: &dyn Tool) -> Option<LazyCommandSandbox> {
+        (tool.spec().safety != Safety::Read).then(|| self.sandbox.clone())
+    }
+
     /// Whether the question would go to a user who may not approve.
     fn is_for_guest(&self, context: &ToolContext) -> bool {
-        !self.users_decide && context.state(GUEST) == Some(Value::Bool(true))
+        !self.users_decide && is_guest(context)
     }
 
     /// Decides on a call. A person's confirmation counts unless the policy denies the call or the person may not
@@ -79,72 +137,160 @@ impl Guard {
         args: &Map<String, Value>,
         context: &ToolContext,
     ) -> GuardDecision {
-        let verdict = with_review(tool, self.verdict(tool, args, context));
+        let evaluation = self.evaluate(tool, args, context);
+        let verdict = &evaluation.verdict;
         if verdict.decision == Decision::Ask && self.is_for_guest(context) {
-            return GuardDecision::Refuse(administrator_required(&verdict));
+            return GuardDecision::Refuse(administrator_required(verdict));
         }
         let asks = verdict.decision == Decision::Ask || tool.spec().confirm;
         if asks && verdict.decision != Decision::Deny && context.confirmation.is_none() && self.unattended {
-            return GuardDecision::Refuse(approval_unavailable(tool, &verdict));
+            return GuardDecision::Refuse(approval_unavailable(tool, verdict));
         }
         match (verdict.decision, &context.confirmation) {
-            (Decision::Deny, _) => {
-                GuardDecision::Refuse(format!("this call is not allowed: {}", verdict.reason))
-            }
+            (Decision::Deny, _) => GuardDecision::Refuse(denial(verdict)),
             (Decision::Allow | Decision::Ask, None) if tool.spec().confirm => {
                 GuardDecision::Ask(plain_question(&tool.spec().name))
             }
-            (Decision::Allow, answer) => GuardDecision::Run(access(&verdict, answer.is_some())),
-            (Decision::Ask, None) => GuardDecision::Ask(self.question(tool, args, &verdict)),
+            (Decision::Allow, _) => evaluation.run(),
+            (Decision::Ask, None) => GuardDecision::Ask(self.question(tool, args, &evaluation, context)),
             (Decision::Ask, Some(answer)) => {
-                if approves_always(answer) {
-                    // If the rule cannot be stored, the next such call asks again.
-                    let _ = self.book.add(&owner(context), &verdict.always);
-                }
-                GuardDecision::Run(access(&verdict, true))
+                self.store_rules(answer, &evaluation, context);
+                evaluation.run()
             }
         }
     }
 
     /// Stored rules only allow, so that they are consulted only if the policy would ask.
-    fn verdict(&self, tool: &dyn Tool, args: &Map<String, Value>, context: &ToolContext) -> Verdict {
+    fn evaluate(&self, tool: &dyn Tool, args: &Map<String, Value>, context: &ToolContext) -> Evaluation {
         let workdir = args.get("workdir").and_then(Value::as_str).unwrap_or_default();
-        let scope = PathScope::on_disk(self.roots.clone(), workdir.as_ref());
+        let scope = PathScope::on_disk(self.roots.clone(), workdir.as_ref())
+            .with_protected(self.protected.clone())
+            .with_search_path(self.search_path.clone());
         let (target, source) = (tool.target(args), context.state(UNTRUSTED));
-        let tainted_by = source.as_ref().and_then(Value::as_str);
-        let request = PolicyRequest { spec: tool.spec(), args, target: target.as_deref(), tainted_by };
-        let verdict = self.policy.decide(&request, &scope);
-        if verdict.decision != Decision::Ask || self.is_for_guest(context) {
-            return verdict;
-        }
-        let stored = self.book.rules_of(&owner(context)).unwrap_or_default();
-        if stored.is_empty() {
-            return verdict;
-        }
-        let rules = self.policy.rules.iter().cloned().chain(stored).collect();
-        Policy { rules }.decide(&request, &scope)
+        let unprobed = CommandSandbox::new(SandboxCapability::none());
+        let reads = tool.spec().safety == Safety::Read;
+        let sandbox = if reads { &unprobed } else { self.sandbox.get() };
+        let request = PolicyRequest {
+            target: target.as_deref(),
+            tainted_by: source.as_ref().and_then(Value::as_str),
+            mode: self.mode.of_session(context),
+            ..PolicyRequest::new(tool.spec(), args, sandbox)
+        };
+        let folder = self.roots.first().cloned().unwrap_or_default();
+        let workdir = if request.runs_script() { scope.resolved_workdir() } else { folder.clone() };
+        let place = RulePlace { folder, workdir };
+        let (verdict, outdated) = self.with_stored_rules((&request, &scope), &place, context);
+        let verdict = with_review(tool, verdict);
+        let reaches_network = !sandbox.blocks_network(profile(&verdict));
+        Evaluation { is_untrusted: request.runs_script() && reaches_network, verdict, place, outdated }
     }
 
-    fn question(&self, tool: &dyn Tool, args: &Map<String, Value>, verdict: &Verdict) -> ToolConfirmation {
-        let mut hint = format!("May {} run? It asks because {}.", tool.spec().name, verdict.reason);
-        if let Some(preview) = tool.preview(args) {
-            hint += "\n\n";
-            hint += truncated(&preview).trim_end();
+    fn with_stored_rules(
+        &self,
+        (request, scope): (&PolicyRequest<'_>, &PathScope),
+        place: &RulePlace,
+        context: &ToolContext,
+    ) -> (Verdict, Option<StoredRule>) {
+        let verdict = self.policy.decide(request, scope);
+        if verdict.decision != Decision::Ask || self.is_for_guest(context) {
+            return (verdict, None);
         }
-        let can_be_stored = !verdict.always.is_empty();
-        if can_be_stored {
-            let rules: Vec<String> = verdict.always.iter().map(PolicyRule::to_string).collect();
-            hint = format!("{hint}\n\nTo allow this permanently, the rule would be: {}.", rules.join("; "));
+        let (bound, outdated): (Vec<StoredRule>, Vec<StoredRule>) = self
+            .book
+            .rules_of(&owner(context))
+            .unwrap_or_default()
+            .into_iter()
+            .partition(|rule| rule.place.is_some());
+        let bound =
+            bound.into_iter().filter(|stored| stored.place.as_ref() == Some(place)).map(|stored| stored.rule);
+        let of_session =
+            session_rules(context).into_iter().filter(|rule| rule.place == *place).map(|rule| rule.rule);
+        let stored: Vec<PolicyRule> = bound.chain(of_session).collect();
+        let request = PolicyRequest { stored: &stored, ..*request };
+        let verdict = self.policy.decide(&request, scope);
+        if verdict.decision != Decision::Ask {
+            return (verdict, None);
         }
-        let payload = can_be_stored.then(|| json!({"always": false}));
-        ToolConfirmation { hint: self.mask.apply(hint), confirmed: false, payload }
+        let allowed = |old: &StoredRule| {
+            let rules = self.policy.rules.iter().cloned().chain([old.rule.clone()]).collect();
+            Policy { rules }.decide(&request, scope).decision == Decision::Allow
+        };
+        let outdated = outdated.into_iter().find(allowed);
+        (verdict, outdated)
+    }
+
+    /// Stores the rules that the person's answer selects. If they cannot be stored, the next such call asks again.
+    fn store_rules(&self, answer: &ToolConfirmation, evaluation: &Evaluation, context: &ToolContext) {
+        let selects = |key: &str| {
+            answer.payload.as_ref().and_then(|payload| payload.get(key)) == Some(&Value::Bool(true))
+        };
+        let Evaluation { verdict, place, outdated, .. } = evaluation;
+        if selects(ALWAYS) && may_store_for_folder(context) {
+            let replaced: Vec<String> = outdated.iter().map(|rule| rule.id.clone()).collect();
+            let _ = self.book.add(&owner(context), place, (&verdict.offered, &replaced));
+        } else if selects(SESSION) {
+            let known = session_rules(context);
+            let new =
+                verdict.offered.iter().map(|rule| PlacedRule { rule: rule.clone(), place: place.clone() });
+            let new: Vec<PlacedRule> = new.filter(|rule| !known.contains(rule)).collect();
+            context.set_state(format!("{SESSION_RULES}{}", context.call_id), json!(new));
+        }
+    }
+
+    fn question(
+        &self,
+        tool: &dyn Tool,
+        args: &Map<String, Value>,
+        evaluation: &Evaluation,
+        context: &ToolContext,
+    ) -> ToolConfirmation {
+        let Evaluation { verdict, outdated, .. } = evaluation;
+        let confirm = |StoredRule { id, rule, .. }: &StoredRule| {
+            format!(
+                " The rule {id} of an older version ({rule}) allowed it everywhere; answer \"always\" to allow it in this folder."
+            )
+        };
+        let outdated = outdated.as_ref().map(confirm).unwrap_or_default();
+        let question = format!("May {} run? It asks because {}.{outdated}", tool.spec().name, verdict.reason);
+        let preview = tool.preview(args).map(|preview| truncated(&preview).trim_end().to_owned());
+        let rules: Vec<String> = verdict.offered.iter().map(PolicyRule::to_string).collect();
+        let can_be_stored = !rules.is_empty();
+        let text = format!("For this session or folder, the rule would be: {}.", rules.join("; "));
+        let hint = ApprovalHint {
+            question: self.mask.apply(question),
+            preview: preview.map(|preview| self.mask.apply(preview)),
+            rules: can_be_stored.then(|| self.mask.apply(text)),
+            session: can_be_stored,
+            always: can_be_stored && may_store_for_folder(context),
+        };
+        hint.into_confirmation()
     }
 }
 
-/// The access of a call that runs. Protected paths are granted by a person only.
-fn access(verdict: &Verdict, approved: bool) -> SandboxAccess {
-    let profile = if verdict.is_read_only { SandboxProfile::ReadOnly } else { SandboxProfile::Workspace };
-    SandboxAccess { profile, protected: approved }
+impl Evaluation {
+    /// The call runs. Only a person's approval grants protected paths, and the policy asks for each.
+    fn run(self) -> GuardDecision {
+        let sandbox = SandboxAccess { profile: profile(&self.verdict), protected: self.verdict.protected };
+        GuardDecision::Run { sandbox, is_untrusted: self.is_untrusted }
+    }
+}
+
+fn profile(verdict: &Verdict) -> SandboxProfile {
+    if verdict.is_read_only { SandboxProfile::ReadOnly } else { SandboxProfile::Workspace }
+}
+
+fn is_guest(context: &ToolContext) -> bool {
+    context.state(GUEST) == Some(Value::Bool(true))
+}
+
+/// On a server, only administrators store rules for a folder.
+fn may_store_for_folder(context: &ToolContext) -> bool {
+    !is_guest(context)
+}
+
+fn session_rules(context: &ToolContext) -> Vec<PlacedRule> {
+    let stored = context.state_with_prefix(SESSION_RULES).into_iter();
+    stored.flat_map(|rules| serde_json::from_value::<Vec<PlacedRule>>(rules).unwrap_or_default()).collect()
 }
 
 /// A tool definition that no person has reviewed requires approval, whatever the rules allow.
@@ -152,6 +298,13 @@ fn with_review(tool: &dyn Tool, verdict: Verdict) -> Verdict {
     match tool.review_reason().filter(|_| verdict.decision != Decision::Deny) {
         Some(reason) => Verdict::new(Decision::Ask, reason),
         None => verdict,
+    }
+}
+
+fn denial(verdict: &Verdict) -> String {
+    match &verdict.remedy {
+        Some(remedy) => format!("this call was not run: {}; {remedy}", verdict.reason),
+        None => format!("this call is not allowed: {}", verdict.reason),
     }
 }
 
@@ -180,20 +333,16 @@ pub(crate) fn with_guest_mark(mut request: RunRequest) -> RunRequest {
     request
 }
 
-/// Whether a person approved this and all further calls.
-fn approves_always(answer: &ToolConfirmation) -> bool {
-    answer.payload.as_ref().and_then(|payload| payload.get("always")) == Some(&Value::Bool(true))
-}
-
 pub(crate) fn owner(context: &ToolContext) -> AppUser {
     AppUser { app: context.session.app_name.clone(), user: context.session.user_id.clone() }
 }
 
 fn truncated(text: &str) -> String {
-    match text.char_indices().nth(MAX_PREVIEW) {
-        Some((end, _)) => format!("{}\n… and {} bytes more", &text[..end], text.len() - end),
-        None => text.to_owned(),
+    if text.len() <= MAX_PREVIEW {
+        return text.to_owned();
     }
+    let (shown, rest) = text.split_at(text.floor_char_boundary(MAX_PREVIEW));
+    format!("{shown}\n[… {} lines are not shown, {} bytes …]", rest.lines().count(), rest.len())
 }
 
 /// The source of an untrusted result.

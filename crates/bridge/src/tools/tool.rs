@@ -56,8 +56,9 @@ impl ToolAdapter {
         if context.begun && effect == Effect::Once {
             return Err(ToolError::Interrupted);
         }
-        let sandbox = match self.admit(&args, &context) {
-            GuardDecision::Run(access) => access,
+        self.probe_sandbox().await?;
+        let (sandbox, is_untrusted) = match self.admit(&args, &context) {
+            GuardDecision::Run { sandbox, is_untrusted } => (sandbox, is_untrusted),
             GuardDecision::Ask(question) => return Ok(ToolOutcome::Ask(question)),
             GuardDecision::Refuse(why) => return Err(ToolError::Failed(why)),
         };
@@ -71,7 +72,19 @@ impl ToolAdapter {
         let progress_mask = Mutex::new(mask.stream());
         let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
         let outcome = self.tool.call(ToolRequest { id: context.call_id.clone(), args, host, sandbox }).await;
-        self.mask_outcome(outcome, &context, &mask)
+        let outcome = mask_outcome(outcome, &mask)?;
+        if is_untrusted || self.tool.spec().untrusted {
+            self.mark_untrusted(&outcome, &context);
+        }
+        Ok(outcome)
+    }
+
+    /// Probes the sandbox on a blocking thread, so that the decision does not block.
+    async fn probe_sandbox(&self) -> Result<(), ToolError> {
+        let sandbox = self.guard.as_ref().and_then(|guard| guard.sandbox_to_probe(&*self.tool));
+        let Some(sandbox) = sandbox else { return Ok(()) };
+        let probed = tokio::task::spawn_blocking(move || drop(sandbox.get().clone())).await;
+        probed.map_err(|error| ToolError::Failed(format!("the sandbox cannot be set up: {error}")))
     }
 
     fn admit(&self, args: &Map<String, Value>, context: &ToolContext) -> GuardDecision {
@@ -81,34 +94,28 @@ impl ToolAdapter {
             None if self.tool.spec().confirm && context.confirmation.is_none() => {
                 GuardDecision::Ask(guard::plain_question(name))
             }
-            None => GuardDecision::Run(SandboxAccess {
-                profile: SandboxProfile::Workspace,
-                protected: context.confirmation.is_some(),
-            }),
+            None => GuardDecision::Run {
+                sandbox: SandboxAccess { profile: SandboxProfile::Workspace, protected: Vec::new() },
+                is_untrusted: false,
+            },
         }
     }
 
-    /// The outcome to be stored: secrets masked, and the session marked if the result is untrusted.
-    fn mask_outcome(
-        &self,
-        outcome: Result<ToolReply, ToolsError>,
-        context: &ToolContext,
-        mask: &Mask,
-    ) -> Result<ToolOutcome, ToolError> {
-        match outcome {
-            Ok(ToolReply::Done(value)) => {
-                let value = mask.apply_json(value);
-                if self.tool.spec().untrusted && context.state(UNTRUSTED).is_none_or(|known| known.is_null())
-                {
-                    context.set_state(UNTRUSTED, guard::source(&*self.tool, &value).into());
-                }
-                Ok(ToolOutcome::Done(value))
-            }
-            Ok(ToolReply::Pending(value)) => {
-                Ok(ToolOutcome::Pending(value.map(|value| mask.apply_json(value))))
-            }
-            Err(error) => Err(ToolError::Failed(mask.apply(error.to_string()))),
+    /// Records the first source of untrusted text in the session.
+    fn mark_untrusted(&self, outcome: &ToolOutcome, context: &ToolContext) {
+        let (ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value))) = outcome else { return };
+        if context.state(UNTRUSTED).is_none_or(|known| known.is_null()) {
+            context.set_state(UNTRUSTED, guard::source(&*self.tool, value).into());
         }
+    }
+}
+
+/// The outcome to be stored, with secrets masked.
+fn mask_outcome(outcome: Result<ToolReply, ToolsError>, mask: &Mask) -> Result<ToolOutcome, ToolError> {
+    match outcome {
+        Ok(ToolReply::Done(value)) => Ok(ToolOutcome::Done(mask.apply_json(value))),
+        Ok(ToolReply::Pending(value)) => Ok(ToolOutcome::Pending(value.map(|value| mask.apply_json(value)))),
+        Err(error) => Err(ToolError::Failed(mask.apply(error.to_string()))),
     }
 }
 

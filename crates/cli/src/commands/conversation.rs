@@ -16,10 +16,16 @@ use adk::{
 };
 use anyhow::anyhow;
 use bridge::agent::collect::interrupted_answer;
+use lock::LockExt;
+use serde_json::{Map, Value};
 use session::{ListQuery, SessionRow, Store, TailBudget};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use telemetry::Telemetry;
 use tokio_util::sync::CancellationToken;
+use tools::policy::ApprovalMode;
 
 /// How long the program waits for the collector before it exits.
 pub(crate) const TELEMETRY_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,6 +40,8 @@ pub(crate) struct Conversation {
     pub(crate) app: App,
     pub(crate) key: SessionKey,
     config: RunConfig,
+    /// Changes of the state that the next message makes.
+    state_delta: Mutex<Map<String, Value>>,
     pub(crate) telemetry: Telemetry,
 }
 
@@ -57,7 +65,7 @@ impl Conversation {
             key.session_id = last.ok_or_else(|| nothing_to_continue(&app.name))?.key.session_id;
         }
         let config = RunConfig { streaming: StreamingMode::Sse, ..RunConfig::default() };
-        Ok(Self { store, app, key, config, telemetry })
+        Ok(Self { store, app, key, config, state_delta: Mutex::default(), telemetry })
     }
 
     /// Exports the recorded spans.
@@ -76,6 +84,7 @@ impl Conversation {
         let request = RunRequest {
             config: self.config.clone(),
             cancel,
+            state_delta: std::mem::take(&mut *self.state_delta.locked()),
             ..RunRequest::message(self.key.clone(), content)
         };
         let show = |event: &Event| view.show(event);
@@ -97,6 +106,16 @@ impl Conversation {
             return Ok(false);
         }
         view.finish(result.map(drop).map_err(Into::into)).map(|()| true)
+    }
+
+    /// Sets the mode, if the sandbox supports it. The next message stores that a person did so.
+    pub(crate) async fn switch_mode(&self, mode: ApprovalMode) -> anyhow::Result<()> {
+        let sandbox = self.app.sandbox.clone();
+        let checked = tokio::task::spawn_blocking(move || sandbox.get().capability.check_mode(mode)).await?;
+        checked.map_err(|why| anyhow!(why))?;
+        self.app.mode.set(mode);
+        self.state_delta.locked().extend(bridge::tools::mode::state_delta(mode));
+        Ok(())
     }
 
     /// The shown part of the last answer, if it was interrupted.
@@ -123,7 +142,9 @@ impl ConversationArgs {
             app: self.app.as_deref(),
             model: self.model.as_deref(),
             reasoning: self.reasoning,
+            mode: self.mode,
             attended: false,
+            served: false,
         }
     }
 }

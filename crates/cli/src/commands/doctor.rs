@@ -145,7 +145,11 @@ async fn agents(settings: &Settings) -> Vec<Finding> {
 }
 
 fn tools(settings: &Settings) -> Finding {
-    Finding::from_result("tools", Toolbox::open(settings, false), |tools| tools.names())
+    Finding::from_result(
+        "tools",
+        Toolbox::open(settings, false, bridge::ModeSwitch::new(settings.tools.mode)),
+        |tools| tools.names(),
+    )
 }
 
 /// The directories that tools can access.

@@ -8,6 +8,10 @@ use crate::{
 };
 use anyhow::bail;
 use std::io::{self, Write};
+use tools::{
+    AppUser,
+    policy::{RulePlace, StoredRule},
+};
 
 pub(crate) fn rules(settings: &Settings, command: RulesCommand) -> anyhow::Result<()> {
     match command {
@@ -23,15 +27,24 @@ fn list(settings: &Settings, as_json: bool) -> anyhow::Result<()> {
     }
     let mut out = io::stdout().lock();
     for stored in all {
-        let line = if as_json {
-            json(&stored)?
-        } else {
-            let owner = format!("{} of {}", stored.owner.user, stored.owner.app);
-            printable(&format!("{}  {}  ({owner})", stored.id, stored.rule)).replace('\n', " ")
-        };
+        let line = if as_json { json(&stored)? } else { printable(&line(&stored)).replace('\n', " ") };
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// The rule, its owner, and where it applies.
+fn line(stored: &StoredRule) -> String {
+    let StoredRule { id, owner: AppUser { app, user }, rule, place } = stored;
+    let place = match place {
+        Some(RulePlace { folder, workdir }) if folder == workdir => format!("in {}", folder.display()),
+        Some(RulePlace { folder, workdir }) => {
+            format!("in {}, folder {}", workdir.display(), folder.display())
+        }
+        None => "of an older version: not in force; the next matching call asks, and \"always\" confirms it"
+            .to_owned(),
+    };
+    format!("{id}  {rule}  {place}  ({user} of {app})")
 }
 
 fn revoke(settings: &Settings, id: &str) -> anyhow::Result<()> {

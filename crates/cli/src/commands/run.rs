@@ -4,7 +4,7 @@ use super::{ask, attach, conversation::Conversation, interrupt::Interrupts, pipe
 use crate::{
     args::RunArgs,
     config::Settings,
-    screen::{Mode, Style, View, note, one_line},
+    screen::{Mode, Style, View, note},
 };
 use adk::content::Content;
 use anyhow::{Context, bail};
@@ -44,13 +44,8 @@ async fn converse(
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<()> {
     interrupts.cancellable(|cancel| conversation.send(content, view, cancel)).await?;
-    let session = &conversation.key.session_id;
     while let Some(question) = conversation.questions().await?.into_iter().next() {
-        let Some(reply) = ask::ask(&question, &mut io::stderr(), style).await? else {
-            let name = one_line(question.call.name(), 60);
-            note(&format!("{name} waits for approval: answer with lango chat --session {session}"));
-            break;
-        };
+        let reply = ask::ask(&question, &mut io::stderr(), style).await?;
         let answer = ask::answer(&question, reply);
         interrupts.cancellable(|cancel| conversation.send(answer, view, cancel)).await?;
     }

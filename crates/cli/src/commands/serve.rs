@@ -2,7 +2,7 @@
 
 use super::{conversation::TELEMETRY_FLUSH_TIMEOUT, listen};
 use crate::{apps::Apps, args::ServeArgs, config::Settings, screen, wiring};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use bridge::{Archive, Runs};
 use server::{ServerState, ShutdownSignal, router};
 use std::{
@@ -15,6 +15,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
 };
+use tools::policy::{ApprovalMode, SandboxCapability};
 
 /// How long a server that exits with active runs waits until their drafts are saved.
 const DRAFT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,7 +25,7 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Result<()> {
     listen::check(&args)?;
-    settings.folder.require_trust()?;
+    let settings = &operator_settings(settings, args.mode)?;
     let mut signals = Signals::listen()?;
     let store = tokio::select! {
         opened = wiring::open_served_store(settings) => opened?,
@@ -85,6 +86,18 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
         Some(served) => Ok(served),
         None => park(&server).await,
     }
+}
+
+/// The settings of a trusted folder with the mode of the command line, which the sandbox must support.
+fn operator_settings(settings: &Settings, mode: Option<ApprovalMode>) -> anyhow::Result<Settings> {
+    settings.folder.require_trust()?;
+    let mut settings = settings.clone();
+    settings.tools.mode = mode.unwrap_or(settings.tools.mode);
+    if settings.tools.mode.is_permissive() {
+        let capability = SandboxCapability::from(&wiring::sandbox(&settings));
+        capability.check_mode(settings.tools.mode).map_err(|why| anyhow!(why))?;
+    }
+    Ok(settings)
 }
 
 /// Prints the link for a browser. Locating the page may start a program, so the server listens meanwhile.

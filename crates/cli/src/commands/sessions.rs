@@ -3,7 +3,7 @@
 use crate::{
     args::{SessionsArgs, SessionsCommand, ShowArgs, WireFormat},
     config::Settings,
-    screen::{ModelUsage, json, json_pretty, one_line, printable, summarize_part, width},
+    screen::{ModelUsage, is_placeholder, json, json_pretty, one_line, printable, summarize_part, width},
     wiring::{self, PlanOptions},
 };
 use adk::{content::Part, event::Event, flow::has_unknown_outcome, session::SessionKey, trace::Trace};
@@ -171,7 +171,8 @@ fn write_event(out: &mut impl Write, event: &Event) -> io::Result<()> {
 /// Prints the parts of an event, and its mark.
 fn write_answer(out: &mut impl Write, event: &Event, mark: Option<&str>) -> io::Result<()> {
     let author = author(event);
-    for part in event.content.iter().flat_map(|content| &content.parts) {
+    let parts = event.content.iter().flat_map(|content| &content.parts);
+    for part in parts.filter(|part| !is_placeholder(event, part)) {
         writeln!(out, "{author:>12}  {}", format_part(part))?;
     }
     mark.map_or(Ok(()), |mark| writeln!(out, "{author:>12}  [{mark}]"))

@@ -14,7 +14,9 @@ use std::{
 use tools::{
     AppUser, Effect, Safety, Tool,
     files::FileRoots,
-    policy::{Decision, PathScope, Policy, PolicyRequest, Verdict},
+    policy::{
+        CommandSandbox, Decision, PathScope, PolicyRequest, PolicyRule, RulePlace, SandboxCapability, Verdict,
+    },
 };
 
 /// A row of the list.
@@ -35,7 +37,9 @@ struct ListedTools {
 pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Result<()> {
     let toolbox = Toolbox::quiet(settings)?;
     let wanted = wiring::tools_wanted(settings, args.app.as_deref())?;
-    let policy = policy(settings, args.app.as_deref())?;
+    let stored = stored_rules(settings, args.app.as_deref())?;
+    // No command is decided on, so the sandbox need not be probed.
+    let sandbox = &CommandSandbox::new(SandboxCapability::complete());
     let roots = wiring::roots(settings)?;
     let scope = PathScope::on_disk(roots.paths(), "".as_ref());
     let own = toolbox.registry.with_origins().map(|(tool, origin)| (Arc::clone(tool), origin.to_owned()));
@@ -44,27 +48,33 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
     let is_wanted = |tool: &Arc<dyn Tool>| {
         wanted.as_ref().is_none_or(|wanted| wiring::mcp::matches_any(wanted, &tool.spec().name))
     };
+    let no_args = Map::new();
     let rows = own.chain(of_servers).filter(|(tool, _)| is_wanted(tool)).map(|(tool, origin)| {
-        let verdict = verdict(&*tool, &policy, &scope);
+        let request = PolicyRequest {
+            mode: settings.tools.mode,
+            stored: &stored,
+            ..PolicyRequest::new(tool.spec(), &no_args, sandbox)
+        };
+        let verdict = verdict(&*tool, settings.tools.policy.decide(&request, &scope));
         ToolRow { tool, origin, verdict }
     });
     let listed = ListedTools { rows: rows.collect(), problems: toolbox.servers.problems(), roots };
     print(&listed, args.json)
 }
 
-/// The rules of the configuration, and the stored rules of the configured user.
-fn policy(settings: &Settings, app: Option<&str>) -> anyhow::Result<Policy> {
+/// The stored rules of the configured user that apply in this folder.
+fn stored_rules(settings: &Settings, app: Option<&str>) -> anyhow::Result<Vec<PolicyRule>> {
     let owner = AppUser { app: wiring::app_name(settings, app)?, user: settings.user.clone() };
-    let stored = wiring::rule_book(settings).rules_of(&owner)?;
-    Ok(Policy { rules: settings.tools.policy.rules.iter().cloned().chain(stored).collect() })
+    let folder = wiring::roots(settings)?.paths().into_iter().next().unwrap_or_default();
+    let place = RulePlace { workdir: folder.clone(), folder };
+    let stored = wiring::rule_book(settings).rules_of(&owner)?.into_iter();
+    Ok(stored.filter(|stored| stored.place.as_ref() == Some(&place)).map(|stored| stored.rule).collect())
 }
 
-/// The decision on a call without arguments.
-fn verdict(tool: &dyn Tool, policy: &Policy, scope: &PathScope) -> Verdict {
-    let (spec, args) = (tool.spec(), &Map::new());
-    let verdict = policy.decide(&PolicyRequest { spec, args, target: None, tainted_by: None }, scope);
+/// The verdict on a call without arguments, with what the tool itself requires.
+fn verdict(tool: &dyn Tool, verdict: Verdict) -> Verdict {
     let reason =
-        tool.review_reason().or_else(|| spec.confirm.then(|| "it is confirmed each time".to_owned()));
+        tool.review_reason().or_else(|| tool.spec().confirm.then(|| "it is confirmed each time".to_owned()));
     match reason.filter(|_| verdict.decision == Decision::Allow) {
         Some(reason) => Verdict::new(Decision::Ask, reason),
         None => verdict,

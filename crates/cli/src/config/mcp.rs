@@ -53,8 +53,8 @@ pub(super) struct McpServerSection {
     timeout: Option<Seconds>,
     /// Whether the program runs in the sandbox for approved commands (`"workspace"`), or as your account (`"off"`).
     ///
-    /// Default: `"off"`
-    sandbox: ProgramSandbox,
+    /// Default: `"workspace"` if the settings came with the folder, else `"off"`
+    sandbox: Option<ProgramSandbox>,
     /// Settings of single tools, by the server's own names.
     ///
     /// Name: `<tool>`
@@ -145,18 +145,25 @@ pub(super) struct CommandSection {
     untrusted: bool,
     /// Whether the program runs in the sandbox for approved commands (`"workspace"`), or as your account (`"off"`).
     ///
-    /// Default: `"off"`
-    #[serde(default)]
-    sandbox: ProgramSandbox,
+    /// Default: `"workspace"` if the settings came with the folder, else `"off"`
+    sandbox: Option<ProgramSandbox>,
 }
 
 /// The sandbox of a configured program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ProgramSandbox {
-    #[default]
     Off,
     Workspace,
+}
+
+/// Whether a program is confined. Trust in a folder is trust in what its settings list, not in what its programs do.
+fn is_sandboxed(written: Option<ProgramSandbox>, origin: SettingsOrigin) -> bool {
+    match written {
+        Some(ProgramSandbox::Workspace) => true,
+        Some(ProgramSandbox::Off) => false,
+        None => origin == SettingsOrigin::Folder,
+    }
 }
 
 fn no_parameters() -> Value {
@@ -168,7 +175,6 @@ fn no_parameters() -> Value {
 pub(crate) struct McpSettings {
     /// The servers of the configuration file.
     servers: Vec<McpServerConfig>,
-    origin: SettingsOrigin,
     /// The servers of the working directory's project file.
     project: Vec<McpServerConfig>,
     /// The running servers, shared by all apps.
@@ -204,11 +210,13 @@ pub(super) struct Sources<'a> {
     pub(super) workdir: &'a Path,
     pub(super) base: &'a Path,
     pub(super) env: &'a Env,
+    /// The origin of the configuration file.
+    pub(super) origin: SettingsOrigin,
 }
 
 impl McpSettings {
     pub(super) fn new(
-        (written, origin): (BTreeMap<String, McpServerSection>, SettingsOrigin),
+        written: BTreeMap<String, McpServerSection>,
         project: Option<ProjectSource>,
         sources: Sources<'_>,
     ) -> (Self, Vec<String>) {
@@ -223,13 +231,12 @@ impl McpSettings {
         let (mut project, more) = project.map(|project| project.resolve(sources)).unwrap_or_default();
         secrets.extend(more);
         project.retain(|server| !servers.iter().any(|known| known.name == server.name));
-        (Self { servers, origin, project, running: Arc::default() }, secrets)
+        (Self { servers, project, running: Arc::default() }, secrets)
     }
 
-    /// All servers, with the origin of their settings.
-    pub(crate) fn with_origins(&self) -> impl Iterator<Item = (&McpServerConfig, SettingsOrigin)> {
-        let of_file = self.servers.iter().map(|server| (server, self.origin));
-        of_file.chain(self.project.iter().map(|server| (server, SettingsOrigin::Folder)))
+    /// All servers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &McpServerConfig> {
+        self.servers.iter().chain(&self.project)
     }
 }
 
@@ -247,7 +254,7 @@ impl McpServerSection {
             start_time: self.start_timeout.map_or(default.start_time, Seconds::time),
             call_time: self.timeout.map_or(default.call_time, Seconds::time),
             tools: tools.collect(),
-            sandboxed: self.sandbox == ProgramSandbox::Workspace,
+            sandboxed: is_sandboxed(self.sandbox, sources.origin),
             ..default
         };
         (config, transport.secrets(sources.env))
@@ -318,7 +325,8 @@ impl ProjectSource {
         let wanted = read.mcp_servers.into_iter().filter(|(_, server)| !server.disabled);
         let resolve = |(name, server): (String, ProjectServer)| {
             let transport = server.transport.resolve(server.kind.as_deref(), sources.workdir, sources);
-            McpServerConfig { origin: origin.clone(), ..McpServerConfig::new(&name, transport) }
+            let sandboxed = is_sandboxed(None, SettingsOrigin::Folder);
+            McpServerConfig { origin: origin.clone(), sandboxed, ..McpServerConfig::new(&name, transport) }
         };
         (wanted.map(resolve).collect(), secrets)
     }
@@ -356,7 +364,7 @@ impl CommandSection {
             cwd: self.cwd.map_or_else(|| sources.workdir.to_owned(), |cwd| sources.base.join(cwd)),
             env,
             time: self.timeout.map_or(default_time, Seconds::time),
-            sandboxed: self.sandbox == ProgramSandbox::Workspace,
+            sandboxed: is_sandboxed(self.sandbox, sources.origin),
         };
         Ok((config, secrets))
     }

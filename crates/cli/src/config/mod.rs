@@ -26,7 +26,7 @@ pub(crate) use mcp::McpSettings;
 pub(crate) use models::{Models, Prices};
 pub(crate) use providers::{ApiName, Key, ProviderConfig, Providers, loopback_port};
 pub(crate) use server::ServerSettings;
-pub(crate) use source::SettingsOrigin;
+use source::SettingsOrigin;
 pub(crate) use template::Filled;
 pub(crate) use tools::{RootSettings, ToolSettings};
 
@@ -65,9 +65,6 @@ pub(crate) struct Settings {
     /// The SQLite file of the sessions.
     pub(crate) database: PathBuf,
     pub(crate) agents_dir: AgentsDir,
-    /// The origin of the configuration file, with its `[commands]`.
-    #[expect(dead_code, reason = "decides the default sandbox of commands that came with a folder")]
-    pub(crate) origin: SettingsOrigin,
     /// Whether the settings of the working directory apply.
     pub(crate) folder: FolderStatus,
     pub(crate) app: Option<String>,
@@ -155,8 +152,8 @@ fn resolve(
     let budget = budget(&source, &file, env)?;
     let from_file = |name| ModelName { name, base: base.clone(), source: source.display().to_string() };
     let providers = Providers::new(file.providers, &source, env)?;
-    let sources = mcp::Sources { workdir, base: &base, env };
-    let (mcp, mut secrets) = McpSettings::new((file.mcp, origin), project, sources);
+    let sources = mcp::Sources { workdir, base: &base, env, origin };
+    let (mcp, mut secrets) = McpSettings::new(file.mcp, project, sources);
     secrets.extend(providers.secrets());
     let telemetry = file.telemetry.resolve(&source, env)?;
     let headers = telemetry.iter().flat_map(|collector| &collector.headers);
@@ -170,7 +167,6 @@ fn resolve(
             .or(file.database.map(|path| base.join(path)))
             .unwrap_or_else(|| home.join("lango.db")),
         agents_dir: agents,
-        origin,
         folder: status,
         app: env.text("LANGO_APP")?.or(file.app),
         user: env.text("LANGO_USER")?.or(file.user).unwrap_or_else(|| "user".to_owned()),

@@ -10,7 +10,7 @@ use std::{
 use tools::{
     Mask, Safety,
     exec::{EnvVars, ExecLimits},
-    policy::{Decision, Policy, PolicyRule, Subject},
+    policy::{ApprovalMode, Decision, Policy, PolicyRule, Subject},
 };
 
 /// The default size of the output store, in megabytes.
@@ -84,6 +84,11 @@ fn yes() -> bool {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ApprovalSection {
+    /// What runs without asking: nothing that acts (`"plan"`), what rules allow (`"ask"`), file edits inside the roots
+    /// (`"edits"`), or whatever stays inside the sandbox (`"auto"`).
+    ///
+    /// Default: `"ask"`
+    mode: ApprovalMode,
     /// Tools that only read.
     ///
     /// Default: `"allow"`
@@ -142,6 +147,7 @@ pub(crate) struct ToolSettings {
     pub(crate) keep_bytes: u64,
     pub(crate) environment: EnvVars,
     pub(crate) policy: Policy,
+    pub(crate) mode: ApprovalMode,
     /// Whether users of a server who are not administrators may approve calls.
     pub(crate) users_decide: bool,
     /// Masks the secrets of the configuration.
@@ -188,6 +194,7 @@ impl ToolsSection {
             keep_bytes: self.keep_mb.unwrap_or(KEPT_MB) << 20,
             environment,
             users_decide: approval.users == Users::Ask,
+            mode: approval.mode,
             policy: approval.policy(),
             mask: Mask::new(secrets.into_iter().chain(token)),
         })

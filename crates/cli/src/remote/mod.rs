@@ -18,7 +18,7 @@ use adk::{
     session::SessionKey,
 };
 use anyhow::bail;
-use bridge::agent::collect::interrupted_answer;
+use bridge::{agent::collect::interrupted_answer, tools::mode::SESSION_MODE};
 use follow::FollowedRun;
 use http::Http;
 use lock::LockExt;
@@ -27,6 +27,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
+use tools::policy::ApprovalMode;
 
 /// The number of events that are loaded when a session is resumed: open questions are at its end.
 const LOADED_EVENTS: u32 = 200;
@@ -166,6 +167,14 @@ impl Remote {
             }
             None => bail!("{} returned no run id; is it a lango server?", self.address()),
         }
+    }
+
+    /// Sets the mode of the session. Only an administrator may.
+    pub(crate) async fn switch_mode(&self, mode: ApprovalMode) -> anyhow::Result<()> {
+        self.create_session().await?;
+        let body = json!({"stateDelta": {SESSION_MODE: mode}});
+        let answer = self.http.send(Method::PATCH, &self.session_path(""), Some(&body)).await?;
+        self.http.check_status(answer).await.map(drop)
     }
 
     async fn create_session(&self) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! Terminal output. Text of models and tools cannot control the terminal.
 
+mod approval;
 mod invisible;
 mod overlap;
 mod status_line;
@@ -8,10 +9,11 @@ mod text;
 mod usage;
 mod view;
 
+pub(crate) use approval::ApprovalPrompt;
 pub(crate) use style::Style;
 pub(crate) use text::{approval_question, json, json_pretty, one_line, printable, summarize_part};
 pub(crate) use usage::ModelUsage;
-pub(crate) use view::{Mode, View};
+pub(crate) use view::{Mode, View, is_placeholder};
 
 use crate::commands::interrupt::Abandoned;
 use adk::error::RunError;
@@ -24,6 +26,13 @@ use std::{
 /// The width of the terminal, if standard output is one.
 pub(crate) fn width() -> Option<usize> {
     width_of(io::stdout())
+}
+
+/// Rows and columns of the terminal that standard input is.
+pub(crate) fn screen_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdin()).ok()?;
+    let size = (usize::from(size.ws_row), usize::from(size.ws_col));
+    Some(size).filter(|(rows, columns)| *rows > 0 && *columns > 0)
 }
 
 fn width_of(out: impl AsFd) -> Option<usize> {

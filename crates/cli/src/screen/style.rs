@@ -25,6 +25,10 @@ impl Style {
         self.paint("31", text)
     }
 
+    pub(crate) fn green(self, text: impl fmt::Display) -> String {
+        self.paint("32", text)
+    }
+
     fn paint(self, code: &str, text: impl fmt::Display) -> String {
         if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
     }

@@ -129,8 +129,8 @@ impl View {
         if event.is_partial() && !streamed {
             state.streaming = Some(event.id.clone());
         }
-        for part in event.content.iter().flat_map(|content| &content.parts).filter(|part| !is_question(part))
-        {
+        let is_hidden = |part: &&Part| is_question(part) || is_placeholder(event, part);
+        for part in event.content.iter().flat_map(|content| &content.parts).filter(|part| !is_hidden(part)) {
             if let Some(line) = summarize_part(part, width().unwrap_or(DEFAULT_WIDTH)) {
                 self.end_line(state)?;
                 self.note_line(&line)?;
@@ -230,6 +230,12 @@ impl View {
 fn is_question(part: &Part) -> bool {
     let called = part.call().map(|call| &call.name).or(part.response().map(|response| &response.name));
     called.is_some_and(|name| name == REQUEST_CONFIRMATION)
+}
+
+/// Whether the part is the provisional result of a call that waits for an approval.
+pub(crate) fn is_placeholder(event: &Event, part: &Part) -> bool {
+    let asked = &event.actions.requested_tool_confirmations;
+    part.response().is_some_and(|response| asked.contains_key(&response.id_or_name()))
 }
 
 fn show_json(event: &Event) -> io::Result<()> {

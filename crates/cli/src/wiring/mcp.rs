@@ -21,7 +21,7 @@ pub(super) fn servers(
     let make = || {
         let config = &settings.tools;
         let pins = Arc::new(ToolPins::new(&settings.home.join("mcp.jsonl")));
-        let configured = settings.mcp.with_origins().map(|(server, _)| server.clone()).collect();
+        let configured = settings.mcp.all().cloned().collect();
         let taken = registry.iter().map(|tool| tool.spec().name.clone()).collect();
         let env = ServerEnv {
             env: config.environment.clone(),

@@ -14,6 +14,7 @@ use crate::{
     config::{self, AgentConfig, BUILT_IN_APP, ModelName, Settings},
     screen::ModelUsage,
 };
+use ::tools::policy::{ApprovalMode, LazyCommandSandbox};
 use adk::{
     agent::{AgentTree, LlmAgent},
     limits::RunLimits,
@@ -22,7 +23,7 @@ use adk::{
     trace::Trace,
 };
 use anyhow::{Context, anyhow};
-use bridge::{Agent, Bounds, Budget};
+use bridge::{Agent, Bounds, Budget, ModeSwitch};
 use serde_json::{Map, Value};
 use session::Store;
 use std::{
@@ -46,6 +47,9 @@ pub(crate) struct App {
     pub(crate) model: String,
     /// A notice about the choice of the model.
     pub(crate) note: Option<String>,
+    /// The approval mode, which may change while the app runs.
+    pub(crate) mode: ModeSwitch,
+    pub(crate) sandbox: LazyCommandSandbox,
 }
 
 /// The choices of a command, which override the configuration.
@@ -54,8 +58,12 @@ pub(crate) struct PlanOptions<'a> {
     pub(crate) app: Option<&'a str>,
     pub(crate) model: Option<&'a str>,
     pub(crate) reasoning: Option<Reasoning>,
+    /// The approval mode, instead of that of the configuration.
+    pub(crate) mode: Option<ApprovalMode>,
     /// Whether someone is available to approve calls.
     pub(crate) attended: bool,
+    /// Whether the app is served, so that the mode of a session takes precedence.
+    pub(crate) served: bool,
 }
 
 /// A configuration error of an agent outside of its files. The message is that of the cause.
@@ -80,6 +88,8 @@ pub(crate) struct Plan {
     root: LlmAgent,
     model: String,
     note: Option<String>,
+    mode: ModeSwitch,
+    sandbox: LazyCommandSandbox,
     budget: Budget,
     bounds: Bounds,
     /// The files that the app was read from.
@@ -102,7 +112,7 @@ pub(crate) async fn plan(settings: &Settings, options: PlanOptions<'_>) -> anyho
 /// Plans the named app with an already resolved model for agents that name none.
 pub(crate) fn plan_with(settings: &Settings, app: &str, model: &ModelName) -> anyhow::Result<Plan> {
     // Clients can answer approval questions at any later time.
-    let options = PlanOptions { attended: true, ..PlanOptions::default() };
+    let options = PlanOptions { attended: true, served: true, ..PlanOptions::default() };
     build_plan(settings, options, find_app(settings, Some(app))?, model)
 }
 
@@ -140,9 +150,11 @@ fn build_plan(
         base: PathBuf::new(),
         source: "--model".to_owned(),
     });
+    let mode = ModeSwitch::new(options.mode.unwrap_or(settings.tools.mode));
+    let mode = if options.served { mode.per_session() } else { mode };
     let wiring = Wiring {
         settings,
-        tools: Toolbox::open(settings, options.attended).map_err(AgentFault::Tools)?,
+        tools: Toolbox::open(settings, options.attended, mode.clone()).map_err(AgentFault::Tools)?,
         command,
         reasoning: options.reasoning,
     };
@@ -152,7 +164,8 @@ fn build_plan(
     let root = wiring.agent(config, inherited)?;
     AgentTree::new(root.clone()).map_err(|source| AgentFault::Tree { file, source })?;
     let (budget, bounds) = (settings.budget, bounds(settings));
-    Ok(Plan { name, root, model, note: None, budget, bounds, files })
+    let sandbox = wiring.tools.sandbox.clone();
+    Ok(Plan { name, root, model, note: None, mode, sandbox, budget, bounds, files })
 }
 
 impl Plan {
@@ -161,12 +174,14 @@ impl Plan {
     }
 
     pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
-        let Self { name, root, model, note, budget, bounds, .. } = self;
+        let Self { name, root, model, note, mode, sandbox, budget, bounds, .. } = self;
         Ok(App {
             name,
             agent: Agent::new(store, root, budget)?.with_bounds(bounds).with_trace(trace),
             model,
             note,
+            mode,
+            sandbox,
         })
     }
 }

@@ -3,7 +3,8 @@
 use super::mcp;
 use crate::config::{RootSettings, Settings};
 use adk::tool::{Tool, Toolset};
-use bridge::{Guard, ToolAdapter};
+use anyhow::anyhow;
+use bridge::{Guard, ModeSwitch, ToolAdapter};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -21,40 +22,60 @@ use tools::{
     fetch::AllowedAddrs,
     files::{FileRoot, FileRoots},
     mcp::McpServers,
+    policy::{CommandSandbox, LazyCommandSandbox, ProtectedPaths, SandboxCapability, SearchPath},
     stub::StubTool,
 };
+
+/// Directories that each command has for itself.
+const PRIVATE_DIRS: [&str; 2] = ["/tmp", "/dev/shm"];
 
 /// All tools of the configuration.
 pub(crate) struct Toolbox {
     pub(crate) registry: ToolRegistry,
     /// The MCP servers and their tools.
     pub(crate) servers: Arc<McpServers>,
+    pub(crate) sandbox: LazyCommandSandbox,
     guard: Arc<Guard>,
 }
 
 impl Toolbox {
-    /// Creates no files and starts no processes; tools do that on first use.
-    pub(crate) fn open(settings: &Settings, attended: bool) -> anyhow::Result<Self> {
-        Self::build(settings, attended, true)
+    /// Creates no files and starts no processes; tools do that on first use. Only the modes `edits` and `auto` probe the sandbox
+    /// now: they fail if it is incomplete.
+    pub(crate) fn open(settings: &Settings, attended: bool, mode: ModeSwitch) -> anyhow::Result<Self> {
+        let wanted = mode.get();
+        let toolbox = Self::build(settings, (attended, mode), true)?;
+        if wanted.is_permissive() {
+            toolbox.sandbox.get().capability.check_mode(wanted).map_err(|why| anyhow!(why))?;
+        }
+        Ok(toolbox)
     }
 
     /// Like [`open`](Self::open), without printing problems of MCP servers.
     pub(crate) fn quiet(settings: &Settings) -> anyhow::Result<Self> {
-        Self::build(settings, false, false)
+        Self::build(settings, (false, ModeSwitch::default()), false)
     }
 
-    fn build(settings: &Settings, attended: bool, report_problems: bool) -> anyhow::Result<Self> {
+    fn build(
+        settings: &Settings,
+        (attended, mode): (bool, ModeSwitch),
+        report_problems: bool,
+    ) -> anyhow::Result<Self> {
         let config = &settings.tools;
         let roots = roots(settings)?;
         let outputs = OutputStore::new(&settings.home.join("kept"))
             .with_max_bytes(config.keep_bytes)
             .with_mask(config.mask.clone());
+        let sandbox = LazySandbox::new(sandbox_config(settings));
+        let policy_sandbox = policy_sandbox(settings, sandbox.clone());
+        // Commands of the `read-only` profile do not find programs of the project.
+        let search_path = SearchPath::new(&config.environment.path).without_project_entries();
         let guard =
-            Guard::new(config.policy.clone(), rule_book(settings), roots.paths(), config.mask.clone());
+            Guard::new(config.policy.clone(), rule_book(settings), roots.paths(), config.mask.clone())
+                .with_mode(mode)
+                .with_sandbox(policy_sandbox.clone(), protected(settings), search_path);
         let guard = guard.users_decide(config.users_decide);
         let guard = if attended { guard } else { guard.unattended() };
         let watchdog = Watchdog::new(own_executable());
-        let sandbox = LazySandbox::new(sandbox_config(settings));
         let context = ExecToolContext {
             roots,
             outputs: outputs.clone(),
@@ -80,7 +101,7 @@ impl Toolbox {
             registry.add("commands in lango.toml", command)?;
         }
         let servers = mcp::servers(settings, &registry, (&outputs, &sandbox), report_problems);
-        Ok(Self { registry, servers, guard: Arc::new(guard) })
+        Ok(Self { registry, servers, sandbox: policy_sandbox, guard: Arc::new(guard) })
     }
 
     /// The tool behind the guard, as an ADK tool.
@@ -111,6 +132,24 @@ pub(crate) fn roots(settings: &Settings) -> Result<FileRoots, tools::ToolsError>
     };
     let (first, others) = (&settings.tools.root, &settings.tools.others);
     FileRoots::new(open(first)?, others.iter().map(open).collect::<Result<_, _>>()?)
+}
+
+/// The sandbox of commands as the policy sees it.
+fn policy_sandbox(settings: &Settings, sandbox: LazySandbox) -> LazyCommandSandbox {
+    let SandboxSettings { roots, writable, network, home, .. } = sandbox_config(settings).settings;
+    let roots = roots.into_iter().filter(|root| root.write).map(|root| root.path);
+    let writable = roots.chain(writable).chain(PRIVATE_DIRS.map(PathBuf::from)).collect();
+    LazyCommandSandbox::new(move || {
+        let capability = SandboxCapability::from(sandbox.get());
+        CommandSandbox { capability, network, writable, home }
+    })
+}
+
+/// The paths that ask by name, beyond those with a fixed name. Temporary files are in the data directory.
+fn protected(settings: &Settings) -> ProtectedPaths {
+    let agents = settings.agents_dir.location().map(Path::to_owned);
+    let paths = [settings.home.clone()].into_iter().chain(agents).chain(settings.file.clone());
+    ProtectedPaths::new(paths).except(settings.tools.environment.tmp.clone())
 }
 
 /// The stored approval rules.

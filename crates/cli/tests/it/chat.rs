@@ -1,6 +1,6 @@
 //! `lango chat` on a terminal and in a pipe.
 
-use crate::common::{CTRL_C, Terminal, TestEnv, without_escapes};
+use crate::common::{CTRL_C, QUESTION, Terminal, TestEnv, without_escapes};
 use std::fs;
 
 fn stored(env: &TestEnv, session: &str) -> String {
@@ -61,7 +61,7 @@ fn slash_commands_are_run_and_not_sent_as_messages() {
     terminal.type_line("/model demo");
     terminal.wait_for("switched to the model demo");
     terminal.type_line("/modle");
-    terminal.wait_for("there is no /modle; did you mean /model?");
+    terminal.wait_for("there is no /modle; did you mean /mode?");
     terminal.type_line("/quit");
     assert_eq!(terminal.wait_exit().0, Some(0));
     assert_eq!(stored(&env, "k").matches("user  ").count(), 1, "commands are not messages");
@@ -210,12 +210,13 @@ fn confirmation_decides_whether_the_tool_runs() {
     let env = TestEnv::canned();
     let mut terminal = Terminal::open(&env, &["chat"]);
     terminal.type_line("confirm");
-    terminal.wait_for("May danger run with {\"what\":\"rm\"}? [y/N]");
+    terminal.wait_for("May danger run with {\"what\":\"rm\"}?");
+    terminal.wait_for(QUESTION);
     terminal.type_line("n");
     terminal.wait_for("rejected");
     terminal.wait_for("› ");
     terminal.type_line("confirm");
-    terminal.wait_for("[y/N]");
+    terminal.wait_for(QUESTION);
     terminal.type_line("y");
     terminal.wait_for("← danger {\"done\":\"rm\"}");
     terminal.quit();
@@ -225,14 +226,12 @@ fn confirmation_decides_whether_the_tool_runs() {
 fn unanswered_question_is_asked_again_by_the_next_chat() {
     let env = TestEnv::canned();
     let mut terminal = Terminal::open(&env, &["run", "--session", "k", "confirm"]);
-    terminal.wait_for("May danger run with {\"what\":\"rm\"}? [y/N]");
-    terminal.type_keys("\u{4}");
-    terminal.wait_for("danger waits for approval: answer with lango chat --session k");
-    assert_eq!(terminal.wait_exit().0, Some(0));
-    // Ctrl-D left the question open.
+    terminal.wait_for("May danger run with {\"what\":\"rm\"}?");
+    terminal.wait_for(QUESTION);
+    drop(terminal);
     let mut terminal = Terminal::open(&env, &["chat", "--session", "k"]);
-    terminal.wait_for("[y/N]");
-    terminal.type_line("yes");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("y");
     terminal.wait_for("← danger {\"done\":\"rm\"}");
     terminal.quit();
 }

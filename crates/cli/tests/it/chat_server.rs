@@ -1,6 +1,6 @@
 //! `lango chat --server`: a terminal client of a server.
 
-use crate::common::{AuthServer, CTRL_C, Terminal, TestEnv};
+use crate::common::{AuthServer, CTRL_C, QUESTION, Terminal, TestEnv};
 use serde_json::Value;
 use std::fs;
 
@@ -93,11 +93,11 @@ fn answered_question_is_asked_once_and_its_run_continues() {
         let mut terminal = chat(&env, &server);
         terminal.wait_for("› ");
         terminal.type_line("ask");
-        terminal.wait_for("[y/N] › ");
-        terminal.type_keys(key);
+        terminal.wait_for(QUESTION);
+        terminal.type_line(key);
         terminal.wait_for(outcome);
         let screen = assert_at_prompt(terminal);
-        assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+        assert_eq!(screen.matches(QUESTION.trim_end_matches(" › ")).count(), 1, "{screen}");
         assert_eq!(screen.matches("→ danger").count(), 1, "no event is shown twice: {screen}");
         assert_eq!(statuses(&env, &server), ["done", "done"]);
     }
@@ -113,13 +113,13 @@ fn two_questions_of_one_turn_are_asked_in_sequence() {
     for (key, outcome) in
         [("y", "← danger {\"done\":true}"), ("n", "← danger {\"error\":\"This tool call is rejected")]
     {
-        terminal.wait_for("[y/N] › ");
-        terminal.type_keys(key);
+        terminal.wait_for(QUESTION);
+        terminal.type_line(key);
         terminal.wait_for(outcome);
     }
     terminal.wait_for("it said");
     let screen = assert_at_prompt(terminal);
-    assert_eq!(screen.matches("[y/N]").count(), 2, "{screen}");
+    assert_eq!(screen.matches(QUESTION.trim_end_matches(" › ")).count(), 2, "{screen}");
     assert_eq!(statuses(&env, &server), ["done", "done"]);
 }
 
@@ -131,10 +131,10 @@ fn question_can_be_answered_after_a_server_restart() {
     let mut terminal = chat(&env, &server);
     terminal.wait_for("› ");
     terminal.type_line("ask");
-    terminal.wait_for("[y/N] › ");
+    terminal.wait_for(QUESTION);
     drop(server);
     let server = AuthServer::start(&env, &["--port", &port]);
-    terminal.type_keys("y");
+    terminal.type_line("y");
     terminal.wait_for(r#"it said {"done":true}"#);
     let screen = assert_at_prompt(terminal);
     assert_eq!(screen.matches("→ danger").count(), 1, "{screen}");
@@ -148,18 +148,18 @@ fn late_answer_shows_the_result_of_the_first_one() {
     let mut first = chat(&env, &server);
     first.wait_for("› ");
     first.type_line("ask");
-    first.wait_for("[y/N] › ");
+    first.wait_for(QUESTION);
     let mut second = chat(&env, &server);
     second.wait_for("continuing: k");
-    second.wait_for("[y/N] › ");
-    second.type_keys("y");
+    second.wait_for(QUESTION);
+    second.type_line("y");
     second.wait_for(r#"it said {"done":true}"#);
     second.quit();
-    first.type_keys("n");
+    first.type_line("n");
     first.wait_for("another client answered the question first");
     first.wait_for(r#"it said {"done":true}"#);
     let screen = assert_at_prompt(first);
-    assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+    assert_eq!(screen.matches(QUESTION.trim_end_matches(" › ")).count(), 1, "{screen}");
     assert_eq!(statuses(&env, &server), ["done", "done"]);
 }
 
@@ -170,9 +170,9 @@ fn question_superseded_by_a_message_is_not_asked_again() {
     let mut terminal = chat(&env, &server);
     terminal.wait_for("› ");
     terminal.type_line("ask");
-    terminal.wait_for("[y/N] › ");
+    terminal.wait_for(QUESTION);
     env.lango_with_stdin(&["chat", "--server", &url(&server), "--session", "k"], b"other\n").success();
-    terminal.type_keys("y");
+    terminal.type_line("y");
     terminal.wait_for("the question is no longer open: another message came before the answer");
     let screen = assert_at_prompt(terminal);
     assert!(!screen.contains(r#"{"done":true}"#), "{screen}");
@@ -186,16 +186,16 @@ fn open_question_is_asked_again_after_reconnecting() {
     let mut terminal = chat(&env, &server);
     terminal.wait_for("› ");
     terminal.type_line("ask");
-    terminal.wait_for("[y");
-    terminal.quit();
+    terminal.wait_for(QUESTION);
+    drop(terminal);
 
     let mut terminal = chat(&env, &server);
     terminal.wait_for("continuing: k");
-    terminal.wait_for("[y");
-    terminal.type_keys("y");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("y");
     terminal.wait_for(r#"it said {"done":true}"#);
     let screen = assert_at_prompt(terminal);
-    assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+    assert_eq!(screen.matches(QUESTION.trim_end_matches(" › ")).count(), 1, "{screen}");
     assert!(!screen.contains("requires confirmation"), "earlier events are not shown again: {screen}");
 }
 

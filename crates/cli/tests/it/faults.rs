@@ -1,6 +1,6 @@
 //! Faults of the machine: each has its error message, and no data is lost.
 
-use crate::common::{CliOutput, LANGO, StoredLog, Terminal, TestEnv};
+use crate::common::{CliOutput, LANGO, QUESTION, StoredLog, Terminal, TestEnv};
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal};
 use session::SessionKey;
@@ -533,7 +533,8 @@ fn invisible_characters_are_shown_as_escapes_on_a_terminal() {
     terminal.wait_for("a<U+E006E><U+E006F>.txt");
     // The question.
     terminal.wait_for("a<U+E006E><U+E006F>.txt");
-    terminal.type_keys("n");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("n");
     terminal.wait_for("got {");
     let screen = terminal.quit();
     assert!(!is_invisible(&screen), "{screen:?}");

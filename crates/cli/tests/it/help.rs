@@ -66,6 +66,8 @@ fn chat_has_help() {
       -m, --model <MODEL>       The model, as provider/model; `lango models` lists them
           --reasoning <EFFORT>  Reasoning effort: off, minimal, low, medium, high, or a number of tokens
           --app <NAME>          The agent: a folder below agents/
+          --mode <MODE>         What runs without asking: plan, ask, edits or auto [default: that of
+                                lango.toml, else ask]
           --server [<URL>]      Chat with an agent of a server, whose runs continue if you disconnect;
                                 without URL, the server of this machine
           --config <FILE>       The configuration file [default: lango.toml here, else in the data
@@ -94,6 +96,8 @@ fn run_has_help() {
       -m, --model <MODEL>       The model, as provider/model; `lango models` lists them
           --reasoning <EFFORT>  Reasoning effort: off, minimal, low, medium, high, or a number of tokens
           --app <NAME>          The agent: a folder below agents/
+          --mode <MODE>         What runs without asking: plan, ask, edits or auto [default: that of
+                                lango.toml, else ask]
       -f, --file <PATH>         A file to attach: an image, a PDF, audio or text; may be repeated
           --json                Print every event as one line of JSON
           --config <FILE>       The configuration file [default: lango.toml here, else in the data

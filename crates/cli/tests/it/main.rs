@@ -6,6 +6,7 @@
     reason = "helpers of tests, which the exception for test functions does not reach"
 )]
 
+mod approvals;
 mod attacks;
 mod chat;
 mod chat_server;

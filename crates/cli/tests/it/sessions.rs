@@ -1,6 +1,6 @@
 //! `lango sessions`: listing and printing sessions.
 
-use crate::common::{REST, Terminal, TestEnv, provider};
+use crate::common::{QUESTION, REST, Terminal, TestEnv, provider};
 use adk::event::Event;
 use serde_json::Value;
 use testkit::{ProviderApi, legal};
@@ -52,7 +52,7 @@ fn show_prints_thoughts_calls_questions_and_errors() {
         env.lango(&["run", "--session", "k", word]);
     }
     let mut terminal = Terminal::open(&env, &["run", "--session", "k", "confirm"]);
-    terminal.wait_for("[y/N]");
+    terminal.wait_for(QUESTION);
     drop(terminal);
     env.lango(&["run", "--session", "k", "errcode"]);
     let output = env.lango(&["sessions", "show", "k"]).success();
@@ -73,7 +73,6 @@ fn show_prints_thoughts_calls_questions_and_errors() {
     canned_root  → danger {"what":"rm"}
                  [scripted/canned-1: 10 tokens in, 5 out]
     canned_root  ? May danger run with {"what":"rm"}?
-    canned_root  ← danger {"error":"This tool call requires confirmation, please approve or reject."}
     canned_root  ← answer {"confirmed":false,"superseded":"a new message came before the answer"}
            user  errcode
     canned_root  [failed: quota exceeded (canned)]

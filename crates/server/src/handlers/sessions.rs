@@ -24,7 +24,13 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode},
     response::Response,
 };
-use bridge::store::archive::SessionSummary;
+use bridge::{
+    store::archive::SessionSummary,
+    tools::{
+        guard::UNTRUSTED,
+        mode::{SESSION_MODE, session_delta},
+    },
+};
 use serde_json::{Map, Value};
 
 /// The maximum number of events per page.
@@ -202,11 +208,13 @@ pub(crate) async fn patch(
     PathParams(path): PathParams<SessionPath>,
     body: RequestBody,
 ) -> Result<Response, ApiError> {
-    let (PatchSessionBody { state_delta }, charge) = body.required()?;
+    let (PatchSessionBody { mut state_delta }, charge) = body.required()?;
     let key = path.key();
+    let mode = requested_mode(&caller, &mut state_delta)?;
     let head = load_head(&server, &key).await?;
     server.require_app(&key.app_name)?;
-    let delta = caller.writable_delta(state_delta, &head.state)?;
+    let mut delta = caller.writable_delta(state_delta, &head.state)?;
+    delta.extend(mode);
     if server.runs.is_running(&key) {
         return Err(ApiError::conflict(format!(
             "session {} has an active run; change its state after the run, or with the next message",
@@ -229,6 +237,19 @@ fn shown_once(delta: Map<String, Value>) -> Map<String, Value> {
         fits
     };
     delta.into_iter().filter(|(name, value)| name.starts_with("temp:") && fits(value)).collect()
+}
+
+/// Takes the mode of the session out of an administrator's delta. A client that sends the whole state back, with the key of
+/// untrusted text, sets no mode.
+fn requested_mode(
+    caller: &Principal,
+    delta: &mut Map<String, Value>,
+) -> Result<Map<String, Value>, ApiError> {
+    if !caller.admin || delta.contains_key(UNTRUSTED) {
+        return Ok(Map::new());
+    }
+    let Some(mode) = delta.shift_remove(SESSION_MODE) else { return Ok(Map::new()) };
+    session_delta(&mode).map_err(ApiError::bad_request)
 }
 
 /// Cancels the runs of a session, then deletes it. Deleting an unknown session succeeds, as in ADK.

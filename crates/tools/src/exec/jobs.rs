@@ -87,15 +87,13 @@ impl BackgroundJobs {
         &self,
         owner: AppUser,
         args: &ExecStartArgs,
-        access: SandboxAccess,
+        access: &SandboxAccess,
     ) -> Result<Arc<BackgroundJob>, ToolsError> {
         let directory = self.context.resolve_workdir(args.workdir.as_deref())?;
-        let granted = super::granted_paths(access, &directory, &args.protected);
         let mut owners = self.owners();
         let owned = owners.entry(owner).or_default();
         owned.reserve(self.context.limits.jobs)?;
-        let script =
-            ScriptCall { text: &args.command, directory: &directory, profile: access.profile, granted };
+        let script = ScriptCall { text: &args.command, directory: &directory, access };
         let running = RunningCommand::start(&self.context, &script)?;
         let (capture, handle) = OutputCapture::stored_from_start(self.context.outputs.clone())?;
         owned.last_number += 1;

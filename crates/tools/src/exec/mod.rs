@@ -24,13 +24,7 @@ pub mod sandbox;
 pub(crate) mod stderr_tail;
 pub mod watchdog;
 
-use std::{
-    fs::DirBuilder,
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, path::PathBuf, sync::Arc, time::Duration};
 
 pub use jobs::{BackgroundJobs, ExecStart, ExecStatus, ExecStop};
 pub use run::Exec;
@@ -38,7 +32,7 @@ pub use sandbox::{Confinement, LazySandbox, Sandbox};
 use tokio::process::Command;
 pub use watchdog::Watchdog;
 
-use crate::{OutputStore, SandboxAccess, ToolsError, files::FileRoots};
+use crate::{OutputStore, ToolsError, files::FileRoots};
 
 /// Everything that the tools `exec` and `exec_*` share.
 #[derive(Debug, Clone)]
@@ -119,18 +113,6 @@ impl ExecToolContext {
         }
         Err(ToolsError::WrongKind { path: found.display_path(), is: "a file", wanted: "a directory" })
     }
-}
-
-/// The protected paths that a call names and a person approved.
-fn granted_paths(access: SandboxAccess, directory: &Path, paths: &[String]) -> Vec<PathBuf> {
-    if !access.protected {
-        return Vec::new();
-    }
-    let resolve = |path: &String| {
-        let path = directory.join(path);
-        path.canonicalize().unwrap_or(path)
-    };
-    paths.iter().map(resolve).collect()
 }
 
 /// Runs [`ExecToolContext::initialize`] on a blocking thread.

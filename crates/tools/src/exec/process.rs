@@ -31,7 +31,7 @@ use super::{
     },
     watchdog::{Watchdog, WatchedGroup},
 };
-use crate::{SandboxProfile, ToolsError};
+use crate::{SandboxAccess, ToolsError};
 
 /// How long to wait for output after the exit: a process that left the group may still hold the pipe.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
@@ -55,9 +55,7 @@ const GATE: &str = r#"read -r open && exec /bin/sh -c "$1" < /dev/null"#;
 pub(super) struct ScriptCall<'a> {
     pub(super) text: &'a str,
     pub(super) directory: &'a Path,
-    pub(super) profile: SandboxProfile,
-    /// Protected paths that it may write.
-    pub(super) granted: Vec<PathBuf>,
+    pub(super) access: &'a SandboxAccess,
 }
 
 /// A running command. Dropping it terminates its processes.
@@ -105,8 +103,8 @@ impl RunningCommand {
         let (reader, writer) = io::pipe().map_err(fail)?;
         let sandbox = context.sandbox.get();
         let command = SandboxedCommand {
-            profile: script.profile,
-            granted: script.granted.clone(),
+            profile: script.access.profile,
+            granted: script.access.protected.clone(),
             argv: ["/bin/sh", "-c", script.text].map(str::to_owned).to_vec(),
             directory: script.directory.to_owned(),
             grace: context.limits.grace,

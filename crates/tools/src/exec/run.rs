@@ -40,8 +40,9 @@ struct ExecArgs {
     workdir: Option<String>,
     #[serde(default, deserialize_with = "args::integer")]
     timeout_s: Option<usize>,
-    #[serde(default)]
-    protected: Vec<String>,
+    /// The policy asks for these paths. What a person granted is in [`SandboxAccess`].
+    #[serde(default, rename = "protected")]
+    _protected: Vec<String>,
 }
 
 /// The parameter `protected`, in the JSON Schema of the tools that run commands.
@@ -82,9 +83,7 @@ impl Exec {
         let directory = self.context.resolve_workdir(args.workdir.as_deref())?;
         let limit = timeout(&self.context, args.timeout_s);
         let started = Instant::now();
-        let granted = super::granted_paths(access, &directory, &args.protected);
-        let script =
-            ScriptCall { text: &args.command, directory: &directory, profile: access.profile, granted };
+        let script = ScriptCall { text: &args.command, directory: &directory, access: &access };
         let mut running = RunningCommand::start(&self.context, &script)?;
         let mut capture = OutputCapture::new(self.context.outputs.clone());
         let mut sink = |chunk: &[u8]| report_progress(host, &capture.push(chunk));

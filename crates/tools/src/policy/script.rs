@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 
 use super::{
-    Decision, PathScope, Policy, PolicyRule, Subject, Verdict, read_only,
+    ApprovalMode, Decision, PathScope, Policy, PolicyRequest, PolicyRule, Subject, Verdict, command_rules,
+    command_verdict::{CommandVerdict, git_settings},
+    network, read_only,
     shell::{self, Redirection, ShellWord, SimpleCommand},
     wrappers::{self, InnerCommand},
+    write_targets,
 };
+use crate::SandboxProfile;
 
 /// The reason for scripts that are allowed without a rule.
 pub(super) const ONLY_READS: &str = "it only reads inside the working directory";
@@ -26,76 +30,93 @@ const DANGEROUS_BUILTINS: [&str; 24] = [
     "mapfile", "umask",
 ];
 
-/// Programs with subcommands: "always" stores a rule for the subcommand.
-const HAVE_SUBCOMMANDS: [&str; 16] = [
-    "cargo", "git", "go", "npm", "pnpm", "yarn", "bun", "pip", "uv", "poetry", "docker", "kubectl", "gh",
-    "make", "just", "dotnet",
-];
-
 struct ScriptEvaluator<'a> {
     policy: &'a Policy,
+    request: &'a PolicyRequest<'a>,
     scope: &'a PathScope,
     /// Directories that the script may be in, because of `cd`.
     directories: Vec<PathBuf>,
-    /// A rule allows all commands; only denials count.
+    /// The stored rules that apply to single commands; none if the script changes its directory.
+    stored: &'a [PolicyRule],
+    /// A rule allows all commands; only denials and protected paths count.
     is_open: bool,
     depth: usize,
 }
 
-/// The verdict on one command.
-struct CommandVerdict {
-    decision: Decision,
-    reason: String,
-    /// Allowed because it only reads, and not by a rule.
-    is_read_only: bool,
-    /// The rule that would allow it.
-    always: Option<PolicyRule>,
-}
-
-impl CommandVerdict {
-    fn allow(reason: impl Into<String>) -> Self {
-        Self { decision: Decision::Allow, reason: reason.into(), is_read_only: false, always: None }
-    }
-
-    fn read_only() -> Self {
-        Self { is_read_only: true, ..Self::allow(ONLY_READS) }
-    }
-
-    fn ask(reason: impl Into<String>) -> Self {
-        Self { decision: Decision::Ask, reason: reason.into(), is_read_only: false, always: None }
-    }
-}
-
 /// Decides on a script. `base` is the verdict on the tool that runs it.
-pub(super) fn decide(policy: &Policy, text: &str, base: &Verdict, scope: &PathScope) -> Verdict {
+pub(super) fn decide(
+    policy: &Policy,
+    (text, request): (&str, &PolicyRequest<'_>),
+    base: &Verdict,
+    scope: &PathScope,
+) -> Verdict {
     let is_open = base.decision == Decision::Allow;
     let commands = match shell::parse(text) {
         Ok(commands) => commands,
         Err(why) => return decide_unparsed(policy, is_open, base, &why),
     };
-    let evaluator = ScriptEvaluator { policy, scope, directories: vec![PathBuf::new()], is_open, depth: 0 };
-    let verdicts = evaluator.evaluate_script(&commands);
+    let changes_directory = command_rules::changes_directory(&commands);
+    let stored = if changes_directory { &[] } else { request.stored };
+    let directories = vec![PathBuf::new()];
+    let evaluator = ScriptEvaluator { policy, request, scope, directories, stored, is_open, depth: 0 };
+    let mut verdicts = evaluator.evaluate_script(&commands);
+    let is_firm = verdicts.iter().any(|(_, verdict)| verdict.is_firm);
+    let by_script = command_rules::for_script(request.stored, text).filter(|_| !is_firm);
+    for (_, verdict) in &mut verdicts {
+        verdict.settle(request.mode == ApprovalMode::Auto, by_script);
+    }
+    combine(text, &verdicts, commands.len(), changes_directory)
+}
+
+/// The strictest verdict.
+fn combine(
+    text: &str,
+    verdicts: &[(usize, CommandVerdict)],
+    count: usize,
+    changes_directory: bool,
+) -> Verdict {
     let decision = verdicts.iter().map(|(_, verdict)| verdict.decision).max().unwrap_or(Decision::Ask);
-    let reasons: Vec<String> = verdicts
-        .iter()
-        .filter(|(_, verdict)| verdict.decision == decision)
-        .map(|(at, verdict)| with_position(&verdict.reason, *at, commands.len(), decision))
-        .collect();
-    let not_allowed = || verdicts.iter().filter(|(_, verdict)| verdict.decision != Decision::Allow);
-    let can_be_stored =
-        decision == Decision::Ask && not_allowed().all(|(_, verdict)| verdict.always.is_some());
-    let mut always: Vec<PolicyRule> =
-        not_allowed().filter_map(|(_, verdict)| verdict.always.clone()).collect();
-    always.dedup();
+    let deciding = || verdicts.iter().filter(|(_, verdict)| verdict.decision == decision);
+    let reasons: Vec<String> =
+        deciding().map(|(at, verdict)| with_position(&verdict.reason, *at, count, decision)).collect();
     // The rule is the reason, not the read-only commands of the same script.
     let by_rule = || verdicts.iter().find(|(_, verdict)| !verdict.is_read_only);
-    let is_read_only = decision == Decision::Allow && by_rule().is_none();
     let reason = match decision {
         _ if reasons.is_empty() => "it contains no command".to_owned(),
         Decision::Allow => by_rule().map_or(ONLY_READS, |(_, verdict)| &verdict.reason).to_owned(),
         Decision::Ask | Decision::Deny => reasons.join("; "),
     };
-    Verdict { decision, reason, is_read_only, always: if can_be_stored { always } else { Vec::new() } }
+    Verdict {
+        is_read_only: decision == Decision::Allow && by_rule().is_none(),
+        offered: if decision == Decision::Ask {
+            offered(text, verdicts, changes_directory)
+        } else {
+            Vec::new()
+        },
+        protected: verdicts.iter().flat_map(|(_, verdict)| verdict.protected.clone()).collect(),
+        remedy: deciding().find_map(|(_, verdict)| verdict.remedy.clone()),
+        ..Verdict::new(decision, reason)
+    }
+}
+
+/// The rules that would allow the script: one for each command, or one for the whole script.
+fn offered(text: &str, verdicts: &[(usize, CommandVerdict)], changes_directory: bool) -> Vec<PolicyRule> {
+    let asking: Vec<&CommandVerdict> = verdicts
+        .iter()
+        .map(|(_, verdict)| verdict)
+        .filter(|verdict| verdict.decision == Decision::Ask)
+        .collect();
+    if asking.is_empty() || asking.iter().any(|verdict| verdict.is_firm) {
+        return Vec::new();
+    }
+    let single: Option<Vec<PolicyRule>> = asking.iter().map(|verdict| verdict.offered.clone()).collect();
+    match single.filter(|_| !changes_directory) {
+        Some(mut rules) => {
+            rules.dedup();
+            rules
+        }
+        None => command_rules::offered_script(text).into_iter().collect(),
+    }
 }
 
 /// The verdict on a script that cannot be parsed. If any command is denied, the script may contain it, so it asks even if a
@@ -181,22 +202,45 @@ impl ScriptEvaluator<'_> {
         if target.known() == Some("/dev/null") {
             return None;
         }
+        let (sandbox, place) = (self.request.sandbox, (self.scope, self.directories.as_slice()));
+        if redirect.writes {
+            if let Some((why, paths)) = self.scope.protected_word(target, &self.directories) {
+                return Some(CommandVerdict::protected(why, paths));
+            }
+            let path = write_targets::path_of(target, sandbox).filter(|_| sandbox.confines_writes());
+            let unwritable = path.filter(|path| !write_targets::is_writable(path, sandbox, place));
+            if let (Some(path), false) = (unwritable, self.is_open) {
+                return Some(CommandVerdict::unwritable(&path.display().to_string()));
+            }
+        }
         if self.is_open {
             return redirect.writes.then(|| CommandVerdict::allow("a rule allows all commands"));
         }
         if let Some(why) = self.scope.outside(target, &self.directories) {
             let verb = if redirect.writes { "writes to" } else { "reads" };
-            return Some(CommandVerdict::ask(format!("a redirection {verb} a file, and {why}")));
+            let ask = CommandVerdict::ask(format!("a redirection {verb} a file, and {why}"));
+            // Such as a private temporary directory.
+            let is_inside = write_targets::path_of(target, sandbox)
+                .is_some_and(|path| write_targets::is_known_writable(&path, sandbox, place));
+            return Some(CommandVerdict {
+                is_firm: redirect.writes && target.known().is_some() && !is_inside,
+                ..ask
+            });
         }
         if !redirect.writes {
             return None;
         }
-        if let Some(why) = self.scope.sensitive(target, &self.directories) {
-            return Some(CommandVerdict::ask(why));
-        }
         // The shell decides what a glob pattern expands to.
-        if self.policy.may_write() && target.known().is_some() {
-            return Some(CommandVerdict::allow("a rule allows writing"));
+        if target.known().is_some() {
+            if self.policy.may_write() {
+                return Some(CommandVerdict::allow("a rule allows writing"));
+            }
+            if self.request.mode.is_permissive() {
+                return Some(CommandVerdict::allow(format!(
+                    "the mode {} allows file edits inside the roots",
+                    self.request.mode
+                )));
+            }
         }
         Some(CommandVerdict::ask(format!("a redirection writes to `{}`", target.raw)))
     }
@@ -213,14 +257,18 @@ impl ScriptEvaluator<'_> {
         let inner = match wrappers::inner_command(name, words) {
             InnerCommand::Nothing => return vec![own],
             InnerCommand::Unknown(why) => vec![self.unless_open(why)],
+            InnerCommand::Stdin(why) => {
+                vec![CommandVerdict { is_firm: !self.is_open, ..self.unless_open(why) }]
+            }
             InnerCommand::Commands(commands) => {
                 self.nested(|inner| commands.iter().flat_map(|words| inner.evaluate_words(words)).collect())
             }
             InnerCommand::Script(script) => self.nested(|inner| inner.evaluate_inner_script(name, &script)),
         };
         // A rule for the exact command line covers the inner command, too.
+        let is_exact = |rule: &PolicyRule| matches!(rule.subject, Subject::Exactly(_));
         if own.decision == Decision::Deny
-            || self.find_rule(words).is_some_and(|rule| is_exact(rule, Decision::Allow))
+            || (own.decision == Decision::Allow && self.find_stored(words).is_some_and(is_exact))
         {
             return vec![own];
         }
@@ -235,14 +283,7 @@ impl ScriptEvaluator<'_> {
         if self.depth >= MAX_DEPTH {
             return vec![CommandVerdict::ask("commands are nested too deeply")];
         }
-        let Self { policy, scope, is_open, depth, .. } = *self;
-        evaluate(&ScriptEvaluator {
-            policy,
-            scope,
-            directories: self.directories.clone(),
-            is_open,
-            depth: depth + 1,
-        })
+        evaluate(&ScriptEvaluator { directories: self.directories.clone(), depth: self.depth + 1, ..*self })
     }
 
     fn evaluate_inner_script(&self, name: &str, script: &str) -> Vec<CommandVerdict> {
@@ -256,17 +297,25 @@ impl ScriptEvaluator<'_> {
 
     /// The verdict on a command itself, without the commands that it starts.
     fn evaluate_own(&self, name: &str, words: &[ShellWord]) -> CommandVerdict {
-        let rule = self.find_rule(words);
+        let rule = command_rules::configured(&self.policy.rules, words);
         if let Some(rule) = rule.filter(|rule| rule.decision == Decision::Deny) {
-            return CommandVerdict {
-                decision: Decision::Deny,
-                is_read_only: false,
-                reason: format!("a rule says: {rule}"),
-                always: None,
-            };
+            return CommandVerdict::deny(format!("a rule says: {rule}"), None);
+        }
+        let read_only = read_only::check(words, self.scope, &self.directories);
+        let is_online = || network::is_needed(words, self.scope, &self.directories);
+        let blocks_network =
+            self.request.sandbox.blocks_network(SandboxProfile::Workspace) && !self.is_open && rule.is_none();
+        if read_only.is_err() {
+            if blocks_network && is_online() {
+                return CommandVerdict::without_network(name);
+            }
+            if let Some(verdict) = self.needs_protected(words) {
+                return verdict;
+            }
         }
         if self.is_open {
-            return CommandVerdict::allow("a rule allows all commands");
+            let by_rule = |_| CommandVerdict::allow("a rule allows all commands");
+            return read_only.map_or_else(by_rule, |()| CommandVerdict::read_only());
         }
         if DANGEROUS_BUILTINS.contains(&name) {
             return CommandVerdict::ask(format!(
@@ -274,7 +323,8 @@ impl ScriptEvaluator<'_> {
             ));
         }
         if !name.is_ascii() {
-            return CommandVerdict::ask(format!("`{name}` has non-ASCII letters, which may imitate others"));
+            let why = format!("`{name}` has non-ASCII letters, which may imitate others");
+            return CommandVerdict { is_firm: true, ..CommandVerdict::ask(why) };
         }
         let applies =
             |rule: &&PolicyRule| !wrappers::is_wrapper(name) || matches!(rule.subject, Subject::Exactly(_));
@@ -283,72 +333,64 @@ impl ScriptEvaluator<'_> {
                 return CommandVerdict::allow(format!("a rule says: {rule}"));
             }
             Some(rule) => {
-                return CommandVerdict {
-                    always: None,
-                    ..CommandVerdict::ask(format!("a rule says: {rule}"))
-                };
+                let ask = CommandVerdict::ask(format!("a rule says: {rule}"));
+                return CommandVerdict { is_firm: true, ..ask };
             }
             None => {}
         }
-        let why = match read_only::check(words, self.scope, &self.directories) {
-            Ok(()) => return CommandVerdict::read_only(),
-            Err(why) => why,
-        };
-        CommandVerdict { always: narrowest_rule(name, words), ..CommandVerdict::ask(why) }
-    }
-
-    /// The rule that applies to a command: a denial if there is one, else the most specific rule.
-    fn find_rule(&self, words: &[ShellWord]) -> Option<&PolicyRule> {
-        let all = || self.policy.rules.iter();
-        let denial = all().find(|rule| rule.decision == Decision::Deny && matches_command(rule, words));
-        let most_specific =
-            all().filter(|rule| matches_command(rule, words)).max_by_key(|rule| specificity(rule));
-        denial.or(most_specific)
-    }
-}
-
-fn is_exact(rule: &PolicyRule, decision: Decision) -> bool {
-    rule.decision == decision && matches!(rule.subject, Subject::Exactly(_))
-}
-
-fn specificity(rule: &PolicyRule) -> usize {
-    match &rule.subject {
-        Subject::Command(words) => words.len(),
-        Subject::Exactly(_) => usize::MAX,
-        Subject::Class(_) | Subject::Tool(_) => 0,
-    }
-}
-
-fn matches_command(rule: &PolicyRule, words: &[ShellWord]) -> bool {
-    let (pattern, is_exact) = match &rule.subject {
-        Subject::Command(pattern) => (pattern, false),
-        Subject::Exactly(pattern) => (pattern, true),
-        Subject::Class(_) | Subject::Tool(_) => return false,
-    };
-    if pattern.is_empty() || words.len() < pattern.len() || (is_exact && words.len() != pattern.len()) {
-        return false;
-    }
-    let same = |(at, (wanted, word)): (usize, (&String, &ShellWord))| {
-        let Some(text) = word.known() else { return false };
-        // A denial of `rm` also denies `/bin/rm`; a permission requires the exact word.
-        let file = text.rsplit('/').next().unwrap_or(text);
-        text == wanted || (at == 0 && rule.decision == Decision::Deny && file == wanted)
-    };
-    pattern.iter().zip(words).enumerate().all(same)
-}
-
-/// The rule that "always" stores: for the subcommand if there is one, else for the exact command line.
-fn narrowest_rule(name: &str, words: &[ShellWord]) -> Option<PolicyRule> {
-    let known: Option<Vec<String>> = words.iter().map(|word| word.known().map(str::to_owned)).collect();
-    let allow = |subject| Some(PolicyRule::new(subject, Decision::Allow));
-    if HAVE_SUBCOMMANDS.contains(&name) {
-        let count = if words.get(1).and_then(ShellWord::known) == Some("run") { 3 } else { 2 };
-        let prefix: Vec<String> =
-            words.iter().take(count).map_while(|word| word.known().map(str::to_owned)).collect();
-        let is_plain = |word: &String| !word.starts_with('-') && !word.contains('=');
-        if prefix.len() == count && prefix[1..].iter().all(is_plain) {
-            return allow(Subject::Command(prefix));
+        match read_only {
+            Ok(()) => CommandVerdict::read_only(),
+            Err(why) => self.evaluate_acting(name, words, why),
         }
     }
-    allow(Subject::Exactly(known?))
+
+    /// The verdict on a command that no rule of the configuration covers and that may do more than read.
+    fn evaluate_acting(&self, name: &str, words: &[ShellWord], why: String) -> CommandVerdict {
+        let (sandbox, place) = (self.request.sandbox, (self.scope, self.directories.as_slice()));
+        if sandbox.confines_writes() {
+            if wrappers::is_privileged(name) {
+                return CommandVerdict::unprivileged(name);
+            }
+            if let Some(path) = write_targets::unwritable(words, sandbox, place) {
+                return CommandVerdict::unwritable(&path);
+            }
+        }
+        if write_targets::deletes_root(words, self.scope, &self.directories) {
+            let why = format!("`{name}` may delete the whole working directory");
+            return CommandVerdict { is_firm: true, ..CommandVerdict::ask(why) };
+        }
+        if let Some(rule) = self.find_stored(words) {
+            return CommandVerdict::allow(format!("a rule says: {rule}"));
+        }
+        let offered = command_rules::offered(words, self.scope, &self.directories);
+        let why = if network::is_needed(words, self.scope, &self.directories) {
+            format!("`{name}` uses the network")
+        } else {
+            why
+        };
+        CommandVerdict { offered, ..CommandVerdict::ask(why) }
+    }
+
+    /// Asks for a protected path that a command names, or that it is known to change.
+    fn needs_protected(&self, words: &[ShellWord]) -> Option<CommandVerdict> {
+        let (name, args) = words.split_first()?;
+        // Where a rule allows all commands, naming a file is no reason to ask, only writing to it is.
+        let named: Vec<&ShellWord> = if self.is_open {
+            write_targets::written(name.known().unwrap_or_default(), args)
+        } else {
+            args.iter().collect()
+        };
+        let named = named.into_iter().find_map(|word| self.scope.protected_word(word, &self.directories));
+        let settings = || {
+            let changed = git_settings(words)?;
+            let why = format!("it changes `{}`, which is protected", changed.shown().display());
+            Some((why, changed.files(self.scope, &self.directories)))
+        };
+        let (why, paths) = named.or_else(settings)?;
+        Some(CommandVerdict::protected(why, paths))
+    }
+
+    fn find_stored(&self, words: &[ShellWord]) -> Option<&PolicyRule> {
+        command_rules::stored(self.stored, words, (self.scope, &self.directories))
+    }
 }

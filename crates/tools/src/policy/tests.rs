@@ -1,6 +1,8 @@
 //! Decisions on commands and tools, with and without rules.
 
 mod attacks;
+mod commands;
+mod modes;
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -15,14 +17,18 @@ fn spec(name: &str, safety: Safety) -> Spec {
     Spec::new(name, "", json!({"type": "object"}), safety, Effect::Once)
 }
 
+/// A complete sandbox without a network, which refuses no path.
+fn sandbox() -> CommandSandbox {
+    CommandSandbox::new(SandboxCapability::complete())
+}
+
 fn decide(policy: &Policy, command: &str) -> Verdict {
-    let (spec, args) = (spec("exec", Safety::Execute), json!({"command": command}));
-    let request = PolicyRequest {
-        spec: &spec,
-        args: args.as_object().unwrap(),
-        target: args["path"].as_str(),
-        tainted_by: None,
-    };
+    decide_with(policy, command, &[])
+}
+
+fn decide_with(policy: &Policy, command: &str, stored: &[PolicyRule]) -> Verdict {
+    let (spec, args, sandbox) = (spec("exec", Safety::Execute), json!({"command": command}), sandbox());
+    let request = PolicyRequest { stored, ..PolicyRequest::new(&spec, args.as_object().unwrap(), &sandbox) };
     policy.decide(&request, &PathScope::lexical("/project"))
 }
 
@@ -149,37 +155,107 @@ fn prefix_rule_does_not_allow_commands_that_can_run_anything() {
         (Allow, &["eval"]),
         (Allow, &["find"]),
     ]);
-    for command in
-        ["env rm x", "sudo rm x", "sh -c 'rm x'", "sh x.sh", "xargs rm", "eval rm", "find . -delete"]
-    {
+    for command in ["env rm x", "sh -c 'rm x'", "sh x.sh", "xargs rm", "eval rm", "find . -delete"] {
         assert_eq!(decide(&policy, command).decision, Ask, "{command}");
     }
 }
 
 #[test]
-fn always_stores_the_narrowest_useful_rule() {
-    let rows: [(&str, &[&str]); 9] = [
-        ("cargo test -p x", &["allow `cargo test …`"]),
-        ("npm run build --watch", &["allow `npm run build …`"]),
+fn offered_rule_is_the_exact_command_or_a_harmless_prefix() {
+    let rows: [(&str, &[&str]); 16] = [
+        ("cargo test -p x", &["allow `cargo test -p x`"]),
+        ("npm run build --watch", &["allow `npm run build --watch`"]),
+        ("make test", &["allow `make test`"]),
+        ("git commit -m x", &["allow `git commit -m x`"]),
         ("rm -rf build", &["allow `rm -rf build`"]),
-        ("ls && rm a && cargo build", &["allow `rm a`", "allow `cargo build …`"]),
-        ("git -c x=y status", &["allow `git -c x=y status`"]),
-        ("rm $X", &[]),
-        ("ls > out", &[]),
-        ("X=1 rm a", &[]),
-        ("eval rm", &[]),
+        ("ls && rm a && cargo build", &["allow `rm a`", "allow `cargo build`"]),
+        ("mkdir -p build/out", &["allow `mkdir …`"]),
+        ("mkdir --mode=777 build", &["allow `mkdir --mode=777 build`"]),
+        ("touch a b", &["allow `touch …`"]),
+        // A script that changes its directory, or whose words are not known, is allowed as a whole.
+        ("cd sub && ./build.sh", &["allow `cd sub && ./build.sh`"]),
+        ("rm $X", &["allow `rm $X`"]),
+        ("ls > out", &["allow `ls > out`"]),
+        ("X=1 rm a", &["allow `X=1 rm a`"]),
+        ("cat a | sh", &[]),
+        ("touch .git/config", &[]),
+        ("f() { ls; }; f", &[]),
     ];
     for (command, offered) in rows {
         let verdict = decide(&Policy::default(), command);
-        let rules: Vec<String> = verdict.always.iter().map(PolicyRule::to_string).collect();
-        assert_eq!(rules, offered, "{command}");
+        let rules: Vec<String> = verdict.offered.iter().map(PolicyRule::to_string).collect();
+        assert_eq!(
+            (verdict.decision, rules),
+            (Ask, offered.iter().map(|rule| (*rule).to_owned()).collect()),
+            "{command}"
+        );
         if !offered.is_empty() {
-            let policy = Policy { rules: verdict.always };
-            assert_eq!(decide(&policy, command).decision, Allow, "{command}");
+            assert_eq!(
+                decide_with(&Policy::default(), command, &verdict.offered).decision,
+                Allow,
+                "{command}"
+            );
         }
     }
-    let exact = Policy { rules: decide(&Policy::default(), "rm build").always };
-    assert_eq!(decide(&exact, "rm build -rf /").decision, Ask);
+}
+
+#[test]
+fn stored_rule_allows_nothing_else() {
+    let stored = |command: &str| decide(&Policy::default(), command).offered;
+    let rows = [
+        ("rm build", "rm build -rf /"),
+        ("make test", "make test --eval=x"),
+        ("make test", "cd sub && make test"),
+        ("./build.sh", "cd sub && ./build.sh"),
+        ("./build.sh", "cd sub; ./build.sh"),
+        ("cd sub && ./build.sh", "./build.sh"),
+        ("cd sub && ./build.sh", "./build.sh; cd sub"),
+        ("mkdir build", "mkdir /etc/x"),
+        ("mkdir build", "mkdir ../x"),
+        ("mkdir build", "mkdir .git/hooks"),
+        ("mkdir build", "mkdir $X"),
+        ("mkdir build", "mkdir -Z x"),
+        ("touch a", "touch -r /etc/passwd a"),
+        ("git commit -m x", "git commit -m x --no-verify"),
+        ("rm $X", "rm $X; rm y"),
+    ];
+    for (approved, command) in rows {
+        let rules = stored(approved);
+        assert!(!rules.is_empty(), "{approved}");
+        assert_eq!(decide_with(&Policy::default(), command, &rules).decision, Ask, "{approved} → {command}");
+    }
+    // A prefix that is not in the table has no effect, however it came into the file.
+    let wide = PolicyRule::new(Subject::Command(vec!["git".to_owned(), "diff".to_owned()]), Allow);
+    assert_eq!(decide_with(&Policy::default(), "git diff --output=x", &[wide]).decision, Ask);
+}
+
+#[test]
+fn file_tools_are_allowed_by_path_pattern() {
+    let write = |path: &str, stored: &[PolicyRule]| {
+        let (spec, sandbox, args) = (spec("write_file", Safety::Write), sandbox(), json!({"path": path}));
+        let request = PolicyRequest {
+            target: Some(path),
+            stored,
+            ..PolicyRequest::new(&spec, args.as_object().unwrap(), &sandbox)
+        };
+        Policy::default().decide(&request, &PathScope::lexical("/project"))
+    };
+    let offered = |path: &str| write(path, &[]).offered.iter().map(PolicyRule::to_string).collect::<Vec<_>>();
+    assert_eq!(offered("src/a/b.rs"), ["allow write_file on `src/a/**`"]);
+    assert_eq!(offered("README.md"), ["allow write_file on `README.md`"]);
+    assert_eq!(offered(".git/hooks/x"), Vec::<String>::new());
+    let rules = write("src/a.rs", &[]).offered;
+    for (path, decision) in [
+        ("src/b.rs", Allow),
+        ("src/deep/c.rs", Allow),
+        ("srcs/a.rs", Ask),
+        ("a.rs", Ask),
+        ("src/../x", Ask),
+        ("src/.git/config", Ask),
+        ("src/lango.toml", Ask),
+    ] {
+        assert_eq!(write(path, &rules).decision, decision, "{path}");
+    }
 }
 
 #[test]
@@ -188,18 +264,20 @@ fn rules_round_trip_through_json() {
     policy.rules.push(PolicyRule::new(Subject::Exactly(vec!["rm".to_owned(), "x".to_owned()]), Ask));
     policy.rules.push(PolicyRule::new(Subject::Tool("fetch".to_owned()), Deny));
     policy.rules.push(PolicyRule::new(Subject::Class(Safety::Write), Allow));
+    policy.rules.push(PolicyRule::new(Subject::Script("cd a && ls".to_owned()), Allow));
+    let pattern = PathPattern { tool: "write_file".to_owned(), pattern: "src/**".to_owned() };
+    policy.rules.push(PolicyRule::new(Subject::Path(pattern), Allow));
     let stored = serde_json::to_string(&policy).unwrap();
-    assert_snapshot!(stored, @r#"[{"decision":"allow","command":["cargo","test"]},{"decision":"ask","exactly":["rm","x"]},{"decision":"deny","tool":"fetch"},{"decision":"allow","class":"write"}]"#);
+    assert_snapshot!(stored, @r#"[{"decision":"allow","command":["cargo","test"]},{"decision":"ask","exactly":["rm","x"]},{"decision":"deny","tool":"fetch"},{"decision":"allow","class":"write"},{"decision":"allow","script":"cd a && ls"},{"decision":"allow","path":{"tool":"write_file","pattern":"src/**"}}]"#);
     assert_eq!(serde_json::from_str::<Policy>(&stored).unwrap(), policy);
 }
 
 fn decide_tool(policy: &Policy, name: &str, safety: Safety, args: &Value) -> Verdict {
-    let spec = spec(name, safety);
+    let (spec, sandbox) = (spec(name, safety), sandbox());
     let request = PolicyRequest {
-        spec: &spec,
-        args: args.as_object().unwrap(),
         target: args["path"].as_str(),
         tainted_by: None,
+        ..PolicyRequest::new(&spec, args.as_object().unwrap(), &sandbox)
     };
     policy.decide(&request, &PathScope::lexical("/project"))
 }
@@ -214,7 +292,8 @@ fn read_tools_are_allowed_by_default_and_others_by_a_rule_for_the_tool() {
     }
     let asked = decide_tool(&Policy::default(), "fetch", Safety::Network, &none);
     assert_eq!(asked.reason, "`fetch` uses the network");
-    let policy = Policy { rules: asked.always };
+    let policy = Policy { rules: asked.offered };
+    assert_eq!(policy.rules[0].to_string(), "allow the tool fetch");
     assert_eq!(decide_tool(&policy, "fetch", Safety::Network, &none).decision, Allow);
     assert_eq!(decide_tool(&policy, "other", Safety::Network, &none).decision, Ask);
 }
@@ -236,14 +315,13 @@ fn sensitive_files_ask_even_if_writing_is_allowed() {
 #[test]
 fn allowed_calls_ask_again_after_untrusted_text() {
     let policy = rules(&[(Allow, &["cargo", "test"])]);
-    let (spec, source) = (spec("exec", Safety::Execute), "a page from example.com");
+    let (spec, source, sandbox) = (spec("exec", Safety::Execute), "a page from example.com", sandbox());
     let decide = |command: &str| {
         let args = json!({"command": command});
         let request = PolicyRequest {
-            spec: &spec,
-            args: args.as_object().unwrap(),
             target: args["path"].as_str(),
             tainted_by: Some(source),
+            ..PolicyRequest::new(&spec, args.as_object().unwrap(), &sandbox)
         };
         policy.decide(&request, &PathScope::lexical("/project"))
     };
@@ -265,15 +343,14 @@ fn on_disk_scope_resolves_links_and_expands_globs() {
     std::os::unix::fs::symlink("/etc", root.join("out")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", root.join("sub/out")).unwrap();
     std::os::unix::fs::symlink("../a", root.join("sub/good")).unwrap();
-    let scope = PathScope::on_disk(vec![root.clone()], std::path::Path::new(""));
-    let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
+    let scope = PathScope::on_disk(vec![root.clone()], Path::new(""));
+    let (spec, policy, sandbox) = (spec("exec", Safety::Execute), Policy::default(), sandbox());
     let decide = |command: &str| {
         let args = json!({"command": command});
         let request = PolicyRequest {
-            spec: &spec,
-            args: args.as_object().unwrap(),
             target: args["path"].as_str(),
             tainted_by: None,
+            ..PolicyRequest::new(&spec, args.as_object().unwrap(), &sandbox)
         };
         policy.decide(&request, &scope).decision
     };
@@ -311,10 +388,12 @@ fn sensitive_file_is_recognized_by_any_path() {
     std::fs::create_dir_all(root.join(".git/hooks")).unwrap();
     std::os::unix::fs::symlink(".git/hooks", root.join("link")).unwrap();
     let policy = Policy { rules: vec![PolicyRule::new(Subject::Class(Safety::Write), Allow)] };
-    let (exec, write) = (spec("exec", Safety::Execute), spec("write_file", Safety::Write));
+    let (exec, write, sandbox) =
+        (spec("exec", Safety::Execute), spec("write_file", Safety::Write), sandbox());
     let decide = |spec: &Spec, args: &Value, target: Option<&str>, workdir: &str| {
         let scope = PathScope::on_disk(vec![root.clone()], workdir.as_ref());
-        let request = PolicyRequest { spec, args: args.as_object().unwrap(), target, tainted_by: None };
+        let request =
+            PolicyRequest { target, ..PolicyRequest::new(spec, args.as_object().unwrap(), &sandbox) };
         policy.decide(&request, &scope).decision
     };
     let run = |command: &str, workdir: &str| decide(&exec, &json!({"command": command}), None, workdir);
@@ -335,9 +414,10 @@ fn sensitive_file_is_recognized_by_any_path() {
         assert_eq!(run(command, ""), Ask, "{command}");
     }
     assert_eq!((run("echo x > a", ".git"), run("echo x > a", "link")), (Ask, Ask));
-    let path = json!({"path": "link/a"});
-    assert_eq!(decide(&write, &path, Some("b"), ""), Allow);
-    assert_eq!(decide(&write, &path, Some(".git/hooks/a"), ""), Ask);
+    let path = |path: &str| json!({"path": path});
+    assert_eq!(decide(&write, &path("other/a"), Some("b"), ""), Allow);
+    assert_eq!(decide(&write, &path("other/a"), Some(".git/hooks/a"), ""), Ask);
+    assert_eq!(decide(&write, &path("link/a"), Some("b"), ""), Ask);
     assert_eq!(decide(&write, &json!({"path": ".git/a"}), Some("elsewhere/a"), ""), Ask);
 }
 
@@ -349,12 +429,11 @@ fn git_asks_if_the_repository_config_can_run_programs() {
     std::fs::create_dir_all(root.join("a/sub")).unwrap();
     std::fs::create_dir_all(root.join("b")).unwrap();
     std::fs::write(root.join("b/.git"), "gitdir: ../a/.git\n").unwrap();
-    let (spec, policy) = (spec("exec", Safety::Execute), Policy::default());
+    let (spec, policy, sandbox) = (spec("exec", Safety::Execute), Policy::default(), sandbox());
     let decide = |config: &str, command: &str, workdir: &str| {
         std::fs::write(root.join("a/.git/config"), config).unwrap();
         let args = json!({"command": command});
-        let request =
-            PolicyRequest { spec: &spec, args: args.as_object().unwrap(), target: None, tainted_by: None };
+        let request = PolicyRequest::new(&spec, args.as_object().unwrap(), &sandbox);
         policy.decide(&request, &PathScope::on_disk(vec![root.clone()], workdir.as_ref()))
     };
     let honest = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://x.example/filter/y.git\n[branch \"command\"]\n";
@@ -366,7 +445,7 @@ fn git_asks_if_the_repository_config_can_run_programs() {
         assert_eq!(verdict.decision, Ask, "{command}");
         assert_eq!(
             verdict.reason.split(" (command").next().unwrap(),
-            "the git configuration of the repository may run a program or read other files (`textconv`)"
+            "the git configuration of the repository may run a program or read other files (`diff.textconv`)"
         );
     }
     assert_eq!(decide(&evil, "git status", "").decision, Allow, "no repository");

@@ -11,6 +11,8 @@ pub(super) enum InnerCommand {
     Script(String),
     /// It starts a command that is not known statically. The text is the reason to ask.
     Unknown(String),
+    /// It runs what it reads from its input.
+    Stdin(String),
 }
 
 /// The syntax of a wrapper: options without and with a value, and the number of operands before the command.
@@ -29,7 +31,8 @@ const WRAPPERS: [WrapperCommand; 9] = [
     WrapperCommand { name: "stdbuf", flags: &["-oL", "-eL", "-o0", "-e0"], valued: &[], operands: 0 },
     WrapperCommand { name: "setsid", flags: &["-w"], valued: &[], operands: 0 },
     WrapperCommand { name: "exec", flags: &[], valued: &[], operands: 0 },
-    WrapperCommand { name: "env", flags: &["-i"], valued: &["-u"], operands: 0 },
+    // Options of `env` remove the settings that keep git and other programs harmless.
+    WrapperCommand { name: "env", flags: &[], valued: &[], operands: 0 },
     WrapperCommand {
         name: "xargs",
         flags: &["-0", "-r", "-t", "--null"],
@@ -41,6 +44,8 @@ const WRAPPERS: [WrapperCommand; 9] = [
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "ash"];
 /// Actions of `find` that start a command.
 pub(super) const FIND_EXEC: [&str; 2] = ["-exec", "-execdir"];
+/// The action whose command gets a verdict. A command of `-execdir` runs in directories that are not known.
+pub(super) const FIND_INSPECTED: &str = "-exec";
 /// Options of a shell that are followed by a script.
 const SCRIPT_OPTIONS: [&str; 6] = ["-c", "-ec", "-xc", "-exc", "-euc", "-euxc"];
 /// Commands that run others with more privileges. Both the wrapper and the inner command need a verdict.
@@ -52,6 +57,11 @@ pub(super) fn is_wrapper(name: &str) -> bool {
         || SHELLS.contains(&name)
         || PRIVILEGED.contains(&name)
         || ["command", "find"].contains(&name)
+}
+
+/// Whether the command runs others with more privileges.
+pub(super) fn is_privileged(name: &str) -> bool {
+    PRIVILEGED.contains(&name)
 }
 
 /// Whether only the verdict on the inner command counts.
@@ -116,9 +126,21 @@ fn after_options(wrapper: &WrapperCommand, rest: &[ShellWord]) -> InnerCommand {
     }
     let mut command = command.to_vec();
     if name == "xargs" {
+        replace_placeholder(&rest[..begin], &mut command);
         command.push(ShellWord::unknown());
     }
     unless_cd(name, &command)
+}
+
+/// `xargs -I TEXT` replaces the text inside every word of the command, including its name.
+fn replace_placeholder(options: &[ShellWord], command: &mut [ShellWord]) {
+    let at = options.iter().position(|word| word.known() == Some("-I"));
+    let Some(placeholder) = at.and_then(|at| options.get(at + 1)).and_then(ShellWord::known) else { return };
+    for word in command {
+        if word.known().is_none_or(|text| text.contains(placeholder)) {
+            *word = ShellWord { raw: word.raw.clone(), ..ShellWord::unknown() };
+        }
+    }
 }
 
 /// The inner command. `cd` is unknown, because a `cd` inside a wrapper is not tracked.
@@ -133,6 +155,9 @@ fn shell_script(name: &str, rest: &[ShellWord]) -> InnerCommand {
     let option = rest.first().and_then(ShellWord::known).unwrap_or_default();
     match rest.get(1).map(ShellWord::known) {
         Some(Some(script)) if SCRIPT_OPTIONS.contains(&option) => InnerCommand::Script(script.to_owned()),
+        None if option.is_empty() || option.starts_with('-') => {
+            InnerCommand::Stdin(format!("`{name}` runs a script from its input"))
+        }
         _ => InnerCommand::Unknown(format!("`{name}` runs a script that cannot be inspected")),
     }
 }

@@ -5,12 +5,13 @@ pub(super) const HELP: &str = "\
 /resume ID     continue a session (a prefix of its id is enough)
 /new           start a new session
 /model [NAME]  show the model, or switch to another one
+/mode [MODE]   show the approval mode, or switch to plan, ask, edits or auto
 /help          show this help
 /quit          exit, like Ctrl-D
 
 End a line with \\ to continue it on the next one. Ctrl-C stops an answer.";
 
-const NAMES: [&str; 6] = ["/sessions", "/resume", "/new", "/model", "/help", "/quit"];
+const NAMES: [&str; 7] = ["/sessions", "/resume", "/new", "/model", "/mode", "/help", "/quit"];
 
 /// The message for an unknown command, with the most similar one if any.
 pub(super) fn unknown(word: &str) -> String {
@@ -29,6 +30,7 @@ pub(super) enum SlashCommand {
     New,
     Resume(String),
     Model(Option<String>),
+    Mode(Option<String>),
     Quit,
     Unknown(String),
 }
@@ -46,6 +48,7 @@ impl SlashCommand {
             ("resume", Some(id)) => Some(Self::Resume(id)),
             ("sessions", _) | ("resume", None) => Some(Self::Sessions),
             ("model", name) => Some(Self::Model(name)),
+            ("mode", name) => Some(Self::Mode(name)),
             ("quit" | "exit", _) => Some(Self::Quit),
             (other, None) if other.chars().all(char::is_alphabetic) => {
                 Some(Self::Unknown(format!("/{other}")))

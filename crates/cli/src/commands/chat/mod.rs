@@ -17,6 +17,7 @@ use crate::{
     wiring::PlanOptions,
 };
 use adk::{content::Content, error::RunError, pending::Question};
+use anyhow::anyhow;
 use command::SlashCommand;
 use input::{Input, InputLine};
 use peer::Peer;
@@ -24,6 +25,7 @@ use std::{
     io::{self, IsTerminal, Write},
     ops::ControlFlow::{self, Break, Continue},
 };
+use tools::policy::ApprovalMode;
 
 /// Shown with the demo model, which is not a language model.
 const DEMO_NOTICE: &str = "\
@@ -169,22 +171,22 @@ impl ChatSession<'_> {
         }
     }
 
-    /// Asks the open questions in sequence. If the person exits instead, the question stays open.
+    /// Asks the open questions in sequence.
     async fn ask_questions(&mut self) -> anyhow::Result<ControlFlow<()>> {
         while let Some(question) = self.peer.questions().await?.into_iter().next() {
-            let Some(reply) = self.ask(&question).await? else { return Ok(Break(())) };
+            let reply = self.ask(&question).await?;
             self.send(ask::answer(&question, reply)).await?;
         }
         Ok(Continue(()))
     }
 
     /// In a pipe, rejects the question. In a pipe only a server can ask: tools of this process run unattended.
-    async fn ask(&mut self, question: &Question) -> anyhow::Result<Option<Reply>> {
+    async fn ask(&mut self, question: &Question) -> anyhow::Result<Reply> {
         if self.interactive {
             return ask::ask(question, &mut io::stdout(), self.style).await;
         }
         self.note(&ask::unattended_notice(question))?;
-        Ok(Some(Reply::No))
+        Ok(Reply::No(None))
     }
 
     async fn execute(&mut self, command: SlashCommand) -> anyhow::Result<ControlFlow<()>> {
@@ -198,6 +200,8 @@ impl ChatSession<'_> {
             SlashCommand::Resume(id) => return self.resume(&id).await,
             SlashCommand::Model(None) => self.note(&self.peer.model())?,
             SlashCommand::Model(Some(name)) => self.switch_model(&name).await?,
+            SlashCommand::Mode(None) => self.note(&self.peer.mode())?,
+            SlashCommand::Mode(Some(name)) => self.switch_mode(&name).await?,
             SlashCommand::Unknown(word) => self.note(&command::unknown(&word))?,
             SlashCommand::Quit => return Ok(Break(())),
         }
@@ -243,8 +247,20 @@ impl ChatSession<'_> {
     async fn switch_model(&mut self, name: &str) -> anyhow::Result<()> {
         let options =
             PlanOptions { model: Some(name), attended: self.interactive, ..self.args.plan_options() };
+        let options = PlanOptions { mode: self.peer.local_mode().or(options.mode), ..options };
         match self.peer.switch_model(self.settings, options).await {
             Ok(()) => self.note(&format!("switched to the model {name}; the session stays the same")),
+            Err(error) => self.note(&self.style.red(format_error(&error))),
+        }
+    }
+
+    async fn switch_mode(&mut self, name: &str) -> anyhow::Result<()> {
+        let switched = match name.parse::<ApprovalMode>() {
+            Ok(mode) => self.peer.switch_mode(mode).await,
+            Err(unknown) => Err(anyhow!(unknown)),
+        };
+        match switched {
+            Ok(note) => self.note(&note),
             Err(error) => self.note(&self.style.red(format_error(&error))),
         }
     }

@@ -15,6 +15,7 @@ use adk::{content::Content, pending::Question, session::SessionKey};
 use anyhow::{anyhow, bail};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tools::policy::ApprovalMode;
 
 /// The number of sessions in a list.
 const LIST_LIMIT: usize = 10;
@@ -163,6 +164,33 @@ impl Peer {
             Self::Local(local) => format!("the model is {}", local.app.model),
             Self::Remote(_) => "the server chooses the model".to_owned(),
         }
+    }
+
+    pub(super) fn mode(&self) -> String {
+        match self {
+            Self::Local(local) => format!("the mode is {}", local.app.mode.get()),
+            Self::Remote(_) => {
+                "the server's operator chooses the mode; an administrator can set that of this session"
+                    .to_owned()
+            }
+        }
+    }
+
+    /// The mode of the agent in this process.
+    pub(super) fn local_mode(&self) -> Option<ApprovalMode> {
+        match self {
+            Self::Local(local) => Some(local.app.mode.get()),
+            Self::Remote(_) => None,
+        }
+    }
+
+    /// Sets the mode: of this process, or as an administrator of a server, of this session. Returns a notice.
+    pub(super) async fn switch_mode(&self, mode: ApprovalMode) -> anyhow::Result<String> {
+        match self {
+            Self::Local(local) => local.switch_mode(mode).await?,
+            Self::Remote(remote) => remote.switch_mode(mode).await?,
+        }
+        Ok(format!("the mode is {mode}"))
     }
 
     /// Exports the recorded spans.

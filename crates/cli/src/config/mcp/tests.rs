@@ -3,12 +3,12 @@
 use super::*;
 
 fn sources<'a>(workdir: &'a Path, env: &'a Env) -> Sources<'a> {
-    Sources { workdir, base: Path::new("etc"), env }
+    Sources { workdir, base: Path::new("etc"), env, origin: SettingsOrigin::Home }
 }
 
 fn read(toml: &str, env: &Env) -> (McpSettings, Vec<String>) {
     let written: BTreeMap<String, McpServerSection> = toml::from_str(toml).unwrap();
-    McpSettings::new((written, SettingsOrigin::Home), None, sources(Path::new("/nowhere"), env))
+    McpSettings::new(written, None, sources(Path::new("/nowhere"), env))
 }
 
 #[test]
@@ -53,6 +53,27 @@ fn unusable_mcp_server_reports_cause_and_fix() {
 }
 
 #[test]
+fn programs_of_a_folder_are_confined_unless_its_settings_say_otherwise() {
+    let env = Env::default();
+    for (origin, by_default) in
+        [(SettingsOrigin::Folder, true), (SettingsOrigin::Explicit, false), (SettingsOrigin::Home, false)]
+    {
+        let sources = Sources { origin, ..sources(Path::new("/nowhere"), &env) };
+        for (line, expected) in
+            [("", by_default), ("sandbox = 'off'", false), ("sandbox = 'workspace'", true)]
+        {
+            let server: McpServerSection = toml::from_str(&format!("command = 'x'\n{line}")).unwrap();
+            let (config, _) = server.resolve("a", sources);
+            assert_eq!(config.sandboxed, expected, "{origin:?} {line}");
+            let command: CommandSection =
+                toml::from_str(&format!("description = 'd'\ncommand = ['x']\n{line}")).unwrap();
+            let resolved = command.resolve(("a".to_owned(), Path::new("f")), Duration::ZERO, sources);
+            assert_eq!(resolved.unwrap().0.sandboxed, expected, "{origin:?} {line}");
+        }
+    }
+}
+
+#[test]
 fn project_file_ignores_foreign_keys_and_its_servers_come_from_the_folder() {
     let env = Env::default();
     let read = |text: &str| {
@@ -60,14 +81,13 @@ fn project_file_ignores_foreign_keys_and_its_servers_come_from_the_folder() {
         let own = toml::from_str("[own]\ncommand = 'mine'").unwrap();
         let has_servers = project.has_servers();
         let sources = sources(Path::new("/nowhere"), &env);
-        (McpSettings::new((own, SettingsOrigin::Home), Some(project), sources).0, has_servers)
+        (McpSettings::new(own, Some(project), sources).0, has_servers)
     };
     let text = r#"{"mcpServers": {"a": {"type": "stdio", "command": "x", "args": ["${ROOM:-here}"], "note": 1},
         "b": {"type": "sse", "url": "https://x"}, "own": {"command": "theirs"}}, "other": {}}"#;
     let (mcp, has_servers) = read(text);
-    let names: Vec<_> = mcp.with_origins().map(|(server, origin)| (server.name.as_str(), origin)).collect();
-    let folder = SettingsOrigin::Folder;
-    assert_eq!(names, [("own", SettingsOrigin::Home), ("a", folder), ("b", folder)]);
+    let names: Vec<_> = mcp.all().map(|server| (server.name.as_str(), server.sandboxed)).collect();
+    assert_eq!(names, [("own", false), ("a", true), ("b", true)]);
     let McpTransport::Stdio { args, .. } = &mcp.project[0].transport else { panic!("{mcp:?}") };
     assert!(has_servers && args[0] == "here");
     assert!(

@@ -10,7 +10,7 @@ pub(crate) use gate::Gate;
 pub(crate) use http::{AuthServer, HttpResponse};
 pub(crate) use log::{StoredLog, text_of};
 pub(crate) use remote::{CANARY, REST, api_name, provider};
-pub(crate) use terminal::{CTRL_C, Terminal, without_escapes};
+pub(crate) use terminal::{CTRL_C, QUESTION, Terminal, without_escapes};
 
 use std::{
     ffi::OsStr,

@@ -16,6 +16,8 @@ use std::{
 /// Timeout, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
+/// The end of an approval question. What is typed before it appears is discarded.
+pub(crate) const QUESTION: &str = "or type why not] › ";
 pub(crate) const CTRL_C: &str = "\u{3}";
 
 pub(crate) struct Terminal {
@@ -65,6 +67,10 @@ impl Terminal {
 
     pub(crate) fn type_keys(&mut self, keys: &str) {
         (&*self.keyboard).write_all(keys.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        self.keyboard.resize(Size::new(rows, columns)).unwrap();
     }
 
     /// Waits until `text` appears after the text that was waited for before.

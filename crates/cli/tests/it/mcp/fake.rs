@@ -20,7 +20,7 @@ fn lines(env: &TestEnv) -> Vec<Value> {
 #[test]
 fn tools_are_listed_with_origin_and_server_problems() {
     let servers = |env: &TestEnv| {
-        let broken = "[mcp.broken]\ncommand = \"no-such-program\"\n";
+        let broken = "[mcp.broken]\ncommand = \"no-such-program\"\nsandbox = \"off\"\n";
         format!("{}{broken}{MINE}", fake(env, "trusted = true\n[mcp.fake.tools.die]\nenabled = false"))
     };
     let env = test_env(servers, &[]);
@@ -110,7 +110,7 @@ fn tool_with_a_changed_description_does_not_run_unattended() {
 #[test]
 fn project_mcp_servers_start_only_in_a_trusted_folder() {
     let env = TestEnv::new();
-    let script = super::fixtures().join("mcp/fake.sh");
+    let script = super::fake_script(&env);
     let file = |command: &str| {
         let dir = env.workdir();
         let server = json!({"command": command, "args": [script], "env": {"FAKE_DIR": dir}});

@@ -8,6 +8,7 @@ mod web;
 
 use crate::common::{CliOutput, TestEnv, fixtures};
 use serde_json::{Value, json};
+use std::{fs, path::PathBuf};
 
 /// A script that answers "go" with these calls in sequence, and then with a text.
 fn one_by_one(calls: &[(&str, Value)]) -> String {
@@ -42,9 +43,16 @@ fn run(env: &TestEnv) -> CliOutput {
     env.lango(&["run", "--json", "go"])
 }
 
+/// The fake server in the working directory, where the sandbox of a folder's servers lets it be read.
+fn fake_script(env: &TestEnv) -> PathBuf {
+    let script = env.workdir().join("fake.sh");
+    fs::copy(fixtures().join("mcp/fake.sh"), &script).unwrap();
+    script
+}
+
 /// The configuration of the fake server, which writes its log to the working directory.
 fn fake(env: &TestEnv, more: &str) -> String {
-    let (script, dir) = (fixtures().join("mcp/fake.sh"), env.workdir());
+    let (script, dir) = (fake_script(env), env.workdir());
     format!(
         "[mcp.fake]\ncommand = \"sh\"\nargs = [{:?}]\nenv = {{ FAKE_DIR = {:?} }}\n{more}\n",
         script.display().to_string(),

@@ -1,10 +1,11 @@
 //! The sandbox through the binary: as root, as an ordinary user, and where the system refuses namespaces.
 
 mod generator;
+mod modes;
 mod programs;
 mod rows;
 
-use crate::common::LANGO;
+use crate::{common::LANGO, serve::client::TestServer};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::{Value, json};
 use std::{
@@ -93,10 +94,7 @@ impl Project {
 
     /// Runs the calls, each in a turn of its own step or all at once, and returns their results.
     fn run(&self, calls: &[Value], variables: &[(&str, &str)]) -> Vec<Value> {
-        let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
-        let rules =
-            json!({"rules": [{"when": {"first_word": "go"}, "reply": calls}, {"reply": [{"text": "done"}]}]});
-        self.file("here/script.yaml", &rules.to_string());
+        self.script(calls);
         let output = self.output(&["run", "--json", "go"], variables);
         let events: Vec<Value> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let parts =
@@ -108,8 +106,53 @@ impl Project {
         results
     }
 
-    /// The output of the binary.
-    fn output(&self, args: &[&str], variables: &[(&str, &str)]) -> String {
+    /// Like [`run`](Self::run), on a server whose administrator approves each call that asks.
+    fn run_approved(&self, calls: &[Value]) -> Vec<Value> {
+        self.script(calls);
+        // The session is a new one.
+        let _ = fs::remove_dir_all(self.path("data"));
+        let mut command = self.command(&["serve", "--port", "0", "--no-auth"], &[]);
+        let server = without_namespaces(|| TestServer::spawn(&mut command));
+        let session = server.create_session("lango", "s");
+        server.send_message("lango", "s", "go").success();
+        let parts = || {
+            let events = server.get(&session)["events"].as_array().unwrap().clone();
+            events
+                .iter()
+                .flat_map(|event| event["content"]["parts"].as_array().unwrap().clone())
+                .collect::<Vec<_>>()
+        };
+        let name = "adk_request_confirmation";
+        let answer = |call: &Value| json!({"functionResponse": {"id": call["id"], "name": name, "response": {"confirmed": true}}});
+        let found = parts();
+        let questions = found.iter().map(|part| &part["functionCall"]).filter(|call| call["name"] == name);
+        let answers: Vec<Value> = questions.map(answer).collect();
+        assert!(!answers.is_empty(), "{found:?}");
+        let body = json!({
+            "appName": "lango", "userId": "u", "sessionId": "s",
+            "newMessage": {"role": "user", "parts": answers},
+        });
+        server.request("POST", "/run", &body).success();
+        let found = parts();
+        server.kill();
+        let made = found.iter().map(|part| &part["functionCall"]).filter(|call| call["name"] == "exec");
+        let last = |call: &Value| {
+            let mut results = found.iter().map(|part| &part["functionResponse"]);
+            results.rfind(|result| result["id"] == call["id"]).unwrap()["response"].clone()
+        };
+        made.map(last).collect()
+    }
+
+    /// Makes the scripted model call these tools at once.
+    fn script(&self, calls: &[Value]) {
+        let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
+        let rules =
+            json!({"rules": [{"when": {"first_word": "go"}, "reply": calls}, {"reply": [{"text": "done"}]}]});
+        self.file("here/script.yaml", &rules.to_string());
+    }
+
+    /// The binary with these arguments.
+    fn command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = match self.condition {
             Condition::OrdinaryUser => {
                 self.give_away();
@@ -130,6 +173,12 @@ impl Project {
             .env("LANGO_HOME", self.path("data"))
             .env("LANGO_DISCOVER", "false")
             .envs(variables.iter().copied());
+        command
+    }
+
+    /// The output of the binary.
+    fn output(&self, args: &[&str], variables: &[(&str, &str)]) -> String {
+        let mut command = self.command(args, variables);
         let output = match self.condition {
             Condition::NoNamespaces => without_namespaces(|| command.output().unwrap()),
             Condition::Plain | Condition::OrdinaryUser => command.output().unwrap(),
@@ -173,7 +222,7 @@ fn give_to(dir: &Path, user: u32) {
 }
 
 /// Runs a function on a thread whose children cannot make namespaces. A filter applies to one thread and what it starts.
-fn without_namespaces<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn without_namespaces<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     let filtered = || {
         let rules = [libc::SYS_unshare, libc::SYS_mount].map(|number| (number, Vec::new())).into();
         let arch = std::env::consts::ARCH.try_into().unwrap();

@@ -2,7 +2,7 @@
 //! enabled.
 
 use super::client::{Events, TestServer, message};
-use crate::common::{CANARY, REST, Terminal, TestEnv, provider};
+use crate::common::{CANARY, QUESTION, REST, Terminal, TestEnv, provider};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::{
@@ -426,7 +426,7 @@ fn run_exports_the_spans_of_the_turns_after_an_approval() {
     let env = collector.test_env("");
     let variables = [("TERM", "xterm"), ("CANARY", CANARY)];
     let mut terminal = Terminal::with(&env, &["run", "--session", "k", "confirm"], &variables);
-    terminal.wait_for("[y/N]");
+    terminal.wait_for(QUESTION);
     terminal.type_line("y");
     assert_eq!(terminal.wait_exit().0, Some(0));
     let spans = collector.spans();

@@ -127,9 +127,13 @@ fn guests_approve_their_own_calls_if_configured() {
     let confirmation = question(&fixture.send(&fixture.ann, &text("old"))).unwrap();
     fixture.send(&fixture.ann, &yes(&confirmation, &json!({"payload": {"always": true}})));
     assert!(fixture.env.workdir().join("old").exists());
-    assert_eq!(question(&fixture.send(&fixture.ann, &text("old"))), None, "Ann's answer is stored as a rule");
+    assert_eq!(fixture.env.lango(&["rules", "list"]).success().out, "", "only administrators store rules");
+    let confirmation = question(&fixture.send(&fixture.ann, &text("old"))).unwrap();
+    assert_eq!(confirmation["args"]["toolConfirmation"]["payload"], json!({"session": false}));
+    fixture.send(&fixture.ann, &yes(&confirmation, &json!({"payload": {"session": true}})));
+    assert_eq!(question(&fixture.send(&fixture.ann, &text("old"))), None, "it is allowed in Ann's session");
     let events = fixture.send_to(&bob, ("bob", "s"), &text("old"));
-    assert!(question(&events).is_some(), "a rule applies to its user only");
+    assert!(question(&events).is_some(), "a rule applies to its session only");
     drop(fixture.server);
 
     // Stored rules of guests do not apply if guests may no longer decide.

@@ -2,7 +2,7 @@
 
 use super::{call, exec, one_by_one, run, tool_results};
 use crate::{
-    common::{Terminal, TestEnv},
+    common::{QUESTION, Terminal, TestEnv},
     serve::client::TestServer,
 };
 use serde_json::{Value, json};
@@ -46,10 +46,10 @@ fn approval_prompt_shows_the_diff_and_takes_one_key() {
     env.file("a.txt", "old\n");
     let mut terminal = Terminal::open(&env, &["chat"]);
     terminal.type_line("go");
-    for shown in ["May write_file run?", "-old", "+new", "[y/N/a = always]"] {
+    for shown in ["write_file  a.txt  +1 −1", "-old", "+new", "May write_file run?", QUESTION] {
         terminal.wait_for(shown);
     }
-    terminal.type_keys("y");
+    terminal.type_line("y");
     terminal.wait_for("← write_file");
     terminal.quit();
     assert_eq!(fs::read_to_string(env.workdir().join("a.txt")).unwrap(), "new\n");
@@ -61,8 +61,8 @@ fn rejected_call_is_not_run() {
     let mut terminal = Terminal::open(&env, &["chat"]);
     terminal.type_line("go");
     terminal.wait_for("touch made");
-    terminal.wait_for("[y/N");
-    terminal.type_keys("n");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("n");
     terminal.wait_for("This tool call is rejected.");
     terminal.quit();
     assert!(!env.workdir().join("made").exists());
@@ -70,20 +70,20 @@ fn rejected_call_is_not_run() {
 
 #[test]
 fn always_stores_a_rule_that_can_be_listed_and_revoked() {
-    let env = TestEnv::scripted("", &one_by_one(&[exec("git init made"), exec("git init also")]));
+    let env = TestEnv::scripted("", &one_by_one(&[exec("touch made"), exec("touch also")]));
     let mut terminal = Terminal::open(&env, &["chat"]);
     terminal.type_line("go");
-    terminal.wait_for("To allow this permanently, the rule would be: allow `git init …`.");
-    terminal.type_keys("a");
+    terminal.wait_for("For this session or folder, the rule would be: allow `touch …`.");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("a");
     terminal.wait_for("done");
     terminal.quit();
     assert!(env.workdir().join("made").exists() && env.workdir().join("also").exists());
 
     let listed = env.lango(&["rules", "list"]).success().out;
     let id = listed.split_whitespace().next().unwrap().to_owned();
-    assert_eq!(listed, format!("{id}  allow `git init …`  (user of lango)\n"));
-    // The configuration of an existing repository is protected.
-    fs::remove_dir_all(env.workdir().join("made")).unwrap();
+    let folder = env.workdir().canonicalize().unwrap();
+    assert_eq!(listed, format!("{id}  allow `touch …`  in {}  (user of lango)\n", folder.display()));
     let results = tool_results(&env.lango(&["run", "--json", "go"]).success());
     assert_eq!(results[0]["exit_code"], 0);
     env.lango(&["rules", "revoke", &id]).success();
@@ -98,12 +98,12 @@ fn approval_question_survives_a_kill() {
     let env = TestEnv::scripted("", &one_by_one(&[exec("echo once >> made")]));
     let mut terminal = Terminal::open(&env, &["chat", "--session", "k"]);
     terminal.type_line("go");
-    terminal.wait_for("[y/N");
+    terminal.wait_for(QUESTION);
     drop(terminal);
     let mut terminal = Terminal::open(&env, &["chat", "--session", "k"]);
     terminal.wait_for("echo once >> made");
-    terminal.wait_for("[y/N");
-    terminal.type_keys("y");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("y");
     terminal.wait_for("← exec");
     terminal.quit();
     assert_eq!(fs::read_to_string(env.workdir().join("made")).unwrap(), "once\n");

@@ -1,7 +1,7 @@
 //! A coding session with a scripted model: search, read, edit with approval, test, fix. A kill in the middle repeats no effect.
 
 use super::exec;
-use crate::common::{Terminal, TestEnv};
+use crate::common::{QUESTION, Terminal, TestEnv};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -43,12 +43,12 @@ fn coding_session_survives_a_kill_without_repeating_effects() {
     let mut terminal = Terminal::open(&env, &["chat", "--session", "k"]);
     terminal.type_line("fix the sum");
     terminal.wait_for("+sum() { echo $(($1 * $2)); }");
-    terminal.wait_for("[y/N");
-    terminal.type_keys("y");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("y");
     terminal.wait_for("sum 2 3 is wrong");
     terminal.wait_for("sleep 60");
-    terminal.wait_for("[y/N");
-    terminal.type_keys("y");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("y");
     while !env.workdir().join("slow").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -58,8 +58,8 @@ fn coding_session_survives_a_kill_without_repeating_effects() {
     terminal.wait_for("continuing: fix the sum");
     terminal.type_line("go on");
     terminal.wait_for("+sum() { echo $(($1 + $2)); }");
-    terminal.wait_for("[y/N");
-    terminal.type_keys("y");
+    terminal.wait_for(QUESTION);
+    terminal.type_line("y");
     terminal.wait_for("the tests pass");
     terminal.quit();
 

@@ -17,7 +17,7 @@ use crate::common::{CliOutput, TestEnv};
 use serde_json::{Map, Value, json};
 
 /// A script that answers "go" with these calls in sequence, and then with a text.
-fn one_by_one(calls: &[Value]) -> String {
+pub(crate) fn one_by_one(calls: &[Value]) -> String {
     let rule = |(turn, call): (usize, &Value)| json!({"when": {"first_word": "go", "turn": turn}, "reply": [{"call": call}]});
     let mut rules: Vec<Value> = calls.iter().enumerate().map(rule).collect();
     rules.push(json!({"when": {"first_word": "go"}, "reply": [{"text": "done"}]}));
@@ -26,7 +26,7 @@ fn one_by_one(calls: &[Value]) -> String {
 }
 
 /// A script that answers "go" with all these calls in parallel.
-fn at_once(calls: &[Value]) -> String {
+pub(crate) fn at_once(calls: &[Value]) -> String {
     let calls: Vec<Value> = calls.iter().map(|call| json!({"call": call})).collect();
     json!({"rules": [
         {"when": {"first_word": "go"}, "reply": calls},
@@ -35,21 +35,21 @@ fn at_once(calls: &[Value]) -> String {
     .to_string()
 }
 
-fn call(name: &str, args: Value) -> Value {
+pub(crate) fn call(name: &str, args: Value) -> Value {
     Value::Object(Map::from_iter([("name".to_owned(), name.into()), ("args".to_owned(), args)]))
 }
 
-fn exec(command: &str) -> Value {
+pub(crate) fn exec(command: &str) -> Value {
     call("exec", json!({"command": command}))
 }
 
 /// The results of the calls of a run, in order.
-fn tool_results(results: &CliOutput) -> Vec<Value> {
+pub(crate) fn tool_results(results: &CliOutput) -> Vec<Value> {
     tool_results_in(&results.json_lines())
 }
 
 /// The results of the calls in events, in order.
-fn tool_results_in(events: &[Value]) -> Vec<Value> {
+pub(crate) fn tool_results_in(events: &[Value]) -> Vec<Value> {
     let parts = events.iter().flat_map(|event| match &event["content"]["parts"] {
         Value::Array(parts) => parts.clone(),
         _ => Vec::new(),
@@ -58,6 +58,6 @@ fn tool_results_in(events: &[Value]) -> Vec<Value> {
 }
 
 /// Runs the script once, unattended.
-fn run(env: &TestEnv) -> CliOutput {
+pub(crate) fn run(env: &TestEnv) -> CliOutput {
     env.lango(&["run", "--json", "--session", "k", "go"])
 }

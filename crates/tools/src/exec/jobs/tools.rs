@@ -30,8 +30,9 @@ pub struct ExecStart {
 pub(super) struct ExecStartArgs {
     pub(super) command: String,
     pub(super) workdir: Option<String>,
-    #[serde(default)]
-    pub(super) protected: Vec<String>,
+    /// The policy asks for these paths.
+    #[serde(default, rename = "protected")]
+    _protected: Vec<String>,
 }
 
 impl ExecStart {
@@ -61,7 +62,7 @@ impl Tool for ExecStart {
         Box::pin(async move {
             let args: ExecStartArgs = args::parse(START, request.args)?;
             crate::exec::prepare(&self.jobs.context).await?;
-            let job = self.jobs.start(request.host.owner(), &args, request.sandbox)?;
+            let job = self.jobs.start(request.host.owner(), &args, &request.sandbox)?;
             Ok(ToolReply::Done(job.summary().into()))
         })
     }

@@ -81,8 +81,12 @@ impl Survey {
         survey.denied.extend(settings.deny.existing_paths());
         survey.denied.extend(settings.data_dir.canonicalize());
         survey.drop_unwritable(&writable);
-        survey.protected.retain(|path, _| !granted.iter().any(|granted| path.starts_with(granted)));
-        survey.links.retain(|path, _| !granted.iter().any(|granted| path.starts_with(granted)));
+        // A file inside a protected directory is granted with the directory, because a mount protects all of it.
+        let is_granted = |path: &Path| {
+            granted.iter().any(|granted| path.starts_with(granted) || granted.starts_with(path))
+        };
+        survey.protected.retain(|path, _| !is_granted(path));
+        survey.links.retain(|path, _| !is_granted(path));
         survey
     }
 

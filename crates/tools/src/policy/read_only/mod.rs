@@ -1,12 +1,12 @@
 //! Commands that are known to be read-only. A command asks if one of its options is not on the list.
 
-mod git_config;
+pub(super) mod git_config;
 mod special;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use self::table::{COMMANDS, GIT_SUBCOMMANDS, Operands, ReadOnlyCommand};
+use self::table::{COMMANDS, GIT_SUBCOMMANDS, HARMLESS_PREFIXES, Operands, PRINT_VERSION, ReadOnlyCommand};
 use super::{
     PathScope,
     shell::{ShellWord, WordValue},
@@ -17,17 +17,37 @@ pub(super) fn check(words: &[ShellWord], scope: &PathScope, directories: &[PathB
     let name = words.first().and_then(ShellWord::known).unwrap_or_default();
     let check = CommandCheck { name: name.to_owned(), scope, directories };
     let args = words.get(1..).unwrap_or_default();
+    if let Some(entry) = scope.project_entry(name, directories) {
+        return Err(format!("`{name}` is a program of the project (`{}` in PATH)", entry.display()));
+    }
     match name {
+        name if PRINT_VERSION.contains(&name) && is_version(args) => Ok(()),
         "git" => check.git(args),
         "find" => check.find(args),
         "sed" => check.sed(args),
         "cd" => check.cd(args),
         "date" => check.date(args),
         name => match COMMANDS.iter().find(|entry| entry.names.contains(&name)) {
+            Some(entry) if name == "rg" && args.iter().any(|word| word.known() == Some("--files")) => {
+                check.by_table(&ReadOnlyCommand { operands: Operands::Paths, ..*entry }, args)
+            }
             Some(entry) => check.by_table(entry, args),
             None => Err(format!("`{name}` is not on the allowed list")),
         },
     }
+}
+
+/// Whether a rule may allow the command by its name alone: see [`HARMLESS_PREFIXES`].
+pub(super) fn fits_prefix(words: &[ShellWord], scope: &PathScope, directories: &[PathBuf]) -> bool {
+    let name = words.first().and_then(ShellWord::known).unwrap_or_default();
+    let Some(entry) = HARMLESS_PREFIXES.iter().find(|entry| entry.names.contains(&name)) else {
+        return false;
+    };
+    let check = CommandCheck { name: name.to_owned(), scope, directories };
+    let is_protected = |word: &ShellWord| scope.protected_word(word, directories).is_some();
+    scope.project_entry(name, directories).is_none()
+        && check.by_table(entry, &words[1..]).is_ok()
+        && !words[1..].iter().any(is_protected)
 }
 
 /// A command to be checked, and the paths that it may read.
@@ -87,6 +107,18 @@ impl CommandCheck<'_> {
             Operands::FormatThenText => return self.require_known(operands.first().copied()),
             Operands::Anything => return self.forbid_subscripts(operands),
             Operands::Paths => operands,
+            Operands::Files => {
+                let is_directory = |word: &&&ShellWord| {
+                    let path = word.known().map(Path::new);
+                    path.is_some_and(|path| {
+                        self.scope.candidates(path, self.directories).any(|path| path.is_dir())
+                    })
+                };
+                if let Some(word) = operands.iter().find(is_directory) {
+                    return Err(format!("`{name}` follows links in the directory `{}`", word.raw));
+                }
+                operands
+            }
             Operands::PatternThenPaths => {
                 if operands.first().is_some_and(|word| matches!(word.text, WordValue::Pattern(_))) {
                     return Err(format!("the pattern of `{name}` is not quoted"));
@@ -141,13 +173,24 @@ impl CommandCheck<'_> {
             WordValue::Unknown => !is_one_word(&word.raw),
         };
         let two = |pair: &&[&ShellWord]| pair.iter().all(|word| word.known().is_none());
-        let found =
-            operands.iter().find(may_evaluate).or_else(|| operands.windows(2).find(two).map(|pair| &pair[1]));
+        // If one word is unknown, it may be `-v`, and any other word the name of a variable with a subscript.
+        let has_unknown = operands.iter().any(|word| word.known().is_none());
+        let subscript = || {
+            let is_subscript =
+                |word: &&&ShellWord| word.known().is_some_and(|text| text.contains('[')) && has_unknown;
+            operands.iter().find(is_subscript)
+        };
+        let pair = || operands.windows(2).find(two).map(|pair| &pair[1]);
+        let found = operands.iter().find(may_evaluate).or_else(pair).or_else(subscript);
         match found {
             Some(word) => Err(format!("`{}` may evaluate a part of `{}`", self.name, word.raw)),
             None => Ok(()),
         }
     }
+}
+
+fn is_version(args: &[ShellWord]) -> bool {
+    matches!(args, [only] if only.known() == Some("--version"))
 }
 
 /// Whether a word is enclosed in one pair of double quotes.

@@ -1,9 +1,9 @@
 //! Commands whose arguments have a syntax of their own: `find`, `sed`, `cd`, `date`.
 
-use super::{CommandCheck, option};
+use super::{CommandCheck, is_one_word, option};
 use crate::policy::{
     shell::ShellWord,
-    wrappers::{FIND_EXEC, exec_length},
+    wrappers::{FIND_INSPECTED, exec_length},
 };
 
 /// Tests of `find`, and actions that only print.
@@ -51,7 +51,13 @@ impl CommandCheck<'_> {
         while let [word, after @ ..] = words {
             words = after;
             match option(word) {
-                Some(option) if FIND_EXEC.contains(&option) => words = &after[exec_length(after)..],
+                Some(option) if option == FIND_INSPECTED => {
+                    let (inside, rest) = after.split_at(exec_length(after));
+                    if let Some(word) = inside.iter().find(|word| may_be_several(word)) {
+                        return Err(format!("`{}` may expand to an action of `find`", word.raw));
+                    }
+                    words = rest;
+                }
                 Some(option) if FIND_READ_ONLY.contains(&option) => {}
                 Some(option) => return Err(format!("`find {option}` is not known to be read-only")),
                 None if matches!(word.known(), Some(";" | "+")) => {}
@@ -98,6 +104,11 @@ impl CommandCheck<'_> {
         };
         if args.iter().all(only_prints) { Ok(()) } else { Err(format!("`{}` may set the clock", self.name)) }
     }
+}
+
+/// Whether a word may expand to several words.
+fn may_be_several(word: &ShellWord) -> bool {
+    word.known().is_none() && !is_one_word(&word.raw)
 }
 
 fn prints_lines(script: &str) -> bool {

@@ -21,12 +21,14 @@ pub(super) enum Operands {
     /// Like `Text`, without a check of options.
     Anything,
     Paths,
+    /// Paths of files; a directory is not allowed.
+    Files,
     PatternThenPaths,
     /// At most this many paths; the command would write to one more.
     AtMost(usize),
 }
 
-use Operands::{Anything, AtMost, FormatThenText, Paths, PatternThenPaths, Text};
+use Operands::{Anything, AtMost, Files, FormatThenText, Paths, PatternThenPaths, Text};
 
 const fn row(
     names: &'static [&'static str],
@@ -43,7 +45,7 @@ const fn guarded(row: ReadOnlyCommand) -> ReadOnlyCommand {
 
 /// Options that follow links (`grep -R`, `rg -L`, `diff -r`) and commands that read arguments from a file (`strings @x`) are
 /// deliberately absent.
-pub(super) const COMMANDS: [ReadOnlyCommand; 28] = [
+pub(super) const COMMANDS: [ReadOnlyCommand; 29] = [
     row(&["pwd"], "LP", &[], AtMost(0)),
     row(&["true", "false", ":", "exit"], "", &[], Text),
     row(&["echo", "sleep", "seq"], "neE", &[], Text),
@@ -62,6 +64,7 @@ pub(super) const COMMANDS: [ReadOnlyCommand; 28] = [
     ),
     row(&["cat", "tac", "rev", "nl"], "nbsAETva", &[], Paths),
     row(&["head", "tail"], "ncqv", &["lines", "bytes"], Paths),
+    guarded(row(&["file"], "bi", &["brief", "mime"], Paths)),
     row(&["wc"], "lwcmL", &["lines", "words", "bytes"], Paths),
     row(&["stat"], "cL", &["format", "printf"], Paths),
     row(&["du", "df"], "shacdkmT", &["max-depth", "human-readable", "summarize"], Paths),
@@ -71,7 +74,7 @@ pub(super) const COMMANDS: [ReadOnlyCommand; 28] = [
     row(&["cut", "paste", "column"], "dfcst:,-|", &[], Paths),
     row(&["tr"], "dsc", &[], Text),
     row(&["comm", "cmp"], "sl", &[], Paths),
-    row(&["diff"], "uqbBwyi", &["unified", "brief", "color"], Paths),
+    row(&["diff"], "uqbBwyi", &["unified", "brief", "color"], Files),
     row(
         &["grep", "egrep", "fgrep"],
         "rnilLcvwxEFGPohHsqaIABCmb",
@@ -81,13 +84,16 @@ pub(super) const COMMANDS: [ReadOnlyCommand; 28] = [
     guarded(row(
         &["rg"],
         "nilcvwFSsUoABCmgtTu",
-        &["hidden", "line-number", "glob", "type", "count"],
+        &["hidden", "line-number", "glob", "type", "count", "files"],
         PatternThenPaths,
     )),
     guarded(row(&["tree"], "adfCLsh", &[], Paths)),
     guarded(row(&["sort"], "nrufhVkbdMt:,", &["numeric-sort", "reverse", "unique"], Paths)),
     guarded(row(&["uniq"], "cdui", &["count"], AtMost(1))),
 ];
+
+/// Programs that only print their version if `--version` is the only argument, whatever the project contains.
+pub(super) const PRINT_VERSION: [&str; 8] = ["python3", "python", "node", "gcc", "g++", "make", "git", "rg"];
 
 /// Options of `git diff`, `log` and `show`.
 const DIFF_OPTIONS: &[&str] = &[
@@ -158,4 +164,11 @@ pub(super) const GIT_SUBCOMMANDS: [ReadOnlyCommand; 9] = [
     )),
     guarded(row(&["blame"], "Lwe,", &[], Paths)),
     guarded(row(&["describe"], "", &["tags", "always", "dirty", "abbrev"], Paths)),
+];
+
+/// Commands that a stored rule may allow by their name alone: none of these options runs a program, and the operands are paths,
+/// which must be inside the roots and not protected.
+pub(super) const HARMLESS_PREFIXES: [ReadOnlyCommand; 2] = [
+    guarded(row(&["mkdir", "rmdir"], "pv", &["parents", "verbose"], Paths)),
+    guarded(row(&["touch"], "acm", &["no-create"], Paths)),
 ];

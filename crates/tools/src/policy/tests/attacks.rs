@@ -136,6 +136,15 @@ const ATTACKS: &[&str] = &[
     "for i in 1 2; do cd a; done; cat x",
     "while true; do cd a && cat x; done",
     "command cd a && cat x",
+    // Words that split inside an action of find, replaced words, subscripts, environments without settings.
+    "x='; -exec touch pwned ; -exec echo'; find . -maxdepth 0 -exec echo $x \\;",
+    "find . -maxdepth 0 -exec echo * \\;",
+    "find . -execdir git status \\;",
+    "echo 'touch pwned' | xargs -I ls sh -c ls",
+    "echo touch | xargs -I echo echo pwned",
+    "[ \"$v\" 'a[y]' ]",
+    "env -i git status",
+    "env -u GIT_CONFIG_COUNT git status",
     // Scripts that cannot be parsed.
     "ls \"",
     "ls\rrm x",
@@ -146,12 +155,12 @@ const ATTACKS: &[&str] = &[
 ];
 
 #[test]
-fn attack_commands_ask_with_their_reason() {
+fn attack_commands_do_not_run_and_have_a_reason() {
     let lines: Vec<String> = ATTACKS
         .iter()
         .map(|command| {
             let verdict = decide(&Policy::default(), command);
-            assert_eq!(verdict.decision, Ask, "{command}: {}", verdict.reason);
+            assert_ne!(verdict.decision, Allow, "{command}: {}", verdict.reason);
             format!("{:<44} {}", command.escape_debug().to_string(), verdict.reason)
         })
         .collect();
