@@ -111,6 +111,8 @@ fn tool_with_a_changed_description_does_not_run_unattended() {
 fn project_mcp_servers_start_only_in_a_trusted_folder() {
     let env = TestEnv::new();
     let script = super::fake_script(&env);
+    // The placeholder of a missing file may exist for a moment after the server's end.
+    env.file("lango.toml", "");
     let file = |command: &str| {
         let dir = env.workdir();
         let server = json!({"command": command, "args": [script], "env": {"FAKE_DIR": dir}});
