@@ -9,7 +9,7 @@
 //! | `stdio`, `http_transport`, `http_client` | the two transports |
 //! | `spill`, `json_unescape` | long strings are spilled to the output store while a message is received |
 //! | `tool` | a server's tool as a [`Tool`](crate::Tool) |
-//! | `tool_result` | conversion of results |
+//! | `received`, `tool_result` | lenient parsing of results, and their conversion |
 //! | `classify`, `tool_name` | safety class and name of a server's tool |
 //! | [`pins`] | digests of tool descriptions that a person has seen, to detect changes |
 //!
@@ -22,6 +22,7 @@ mod http_client;
 mod http_transport;
 mod json_unescape;
 pub mod pins;
+mod received;
 mod server;
 mod servers;
 mod spill;

@@ -9,7 +9,7 @@ use std::{
 
 use rmcp::{
     RoleClient,
-    model::{CallToolRequestParams, CallToolResult},
+    model::CallToolRequestParams,
     service::{ClientInitializeError, RunningService, serve_client},
 };
 use serde_json::{Map, Value};
@@ -22,6 +22,7 @@ use super::{
     McpServerConfig, McpTransport, ServerEnv,
     call::{CallTimeouts, McpCallError, NotificationHandler, call},
     http_transport,
+    received::ReceivedResult,
     spill::{SpillReader, SpilledStrings},
     stdio::StdioProgram,
     tool_list,
@@ -175,7 +176,7 @@ impl McpServer {
         (tool, effect): (&str, Effect),
         args: Map<String, Value>,
         host: &dyn ToolHost,
-    ) -> Result<CallToolResult, McpCallError> {
+    ) -> Result<ReceivedResult, McpCallError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
