@@ -55,7 +55,8 @@ impl Score {
 
     fn figures(&self, name: &str) -> Vec<Figure> {
         let mean = |sum: f64| sum / self.pages.max(1.0);
-        let figure = |kind: &str, value, target| Figure::new(format!("{name}/{kind}"), value, "ratio").target(target);
+        let figure =
+            |kind: &str, value, target| Figure::new(format!("{name}/{kind}"), value, "ratio").target(target);
         vec![
             Figure::new(format!("{name}/pages"), self.pages, "pages"),
             figure("recall", mean(self.recall), Target::AtLeast(RECALL)),

@@ -171,6 +171,9 @@ fn hostile_pages_take_linear_time() {
         (format!("<p>t{fonts}{}", "<p>".repeat(100_000)), "t"),
         (format!("<p>t<img alt='{}'>", " ".repeat(1 << 20)), "t"),
         (format!("t{}", "<!--".repeat(100_000)), "t"),
+        (format!("<p>t<p a={}>", "x".repeat(1 << 20)), "t"),
+        (format!("t{}", "<b>".repeat(1_000_000)), "t"),
+        (format!("t{}", "<table>x<b>".repeat(100_000)), "t"),
         (format!("t<style>{}", "@a{".repeat(100_000)), "t"),
     ] {
         let text = convert(&html);
