@@ -38,13 +38,23 @@ fn wrong_kind(message: &str) -> Option<String> {
     let found = kinds.iter().find_map(|kind| message.split_once(kind)).map(|(_, rest)| rest);
     let (found, expected) = match found {
         Some(found) => found.split_once(", expected ")?,
-        None => ("", message.strip_prefix("expected ").filter(|expected| is_type(expected))?),
+        None => ("", unnamed_kind(message)?),
     };
     let expected = expected_kind(expected);
     Some(match found_kind(found) {
         Some(found) => format!("{found} is written here; expected {expected}"),
         None => format!("expected {expected}"),
     })
+}
+
+/// The expected type of a message that does not say what is written.
+fn unnamed_kind(message: &str) -> Option<&str> {
+    let is_number = |kind: &&str| kind.starts_with(['f', 'i', 'u']) && expected_kind(kind) != **kind;
+    match message.strip_prefix("invalid ") {
+        Some("floating point") => Some("f64"),
+        Some(kind) => Some(kind).filter(is_number),
+        None => message.strip_prefix("expected ").filter(|expected| is_type(expected)),
+    }
 }
 
 /// Whether this is the name of a Rust type or one of serde's terms, rather than a sign of the syntax.
@@ -72,7 +82,7 @@ fn expected_kind(expected: &str) -> String {
         "f32" | "f64" => "a number",
         "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
         "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number that is not negative",
-        "struct" | "map" | "internally" | "adjacently" => "a table",
+        "struct" | "map" | "mapping" | "internally" | "adjacently" => "a table",
         "tuple" | "sequence" => "a list",
         "string" | "str" => "a string",
         "bool" | "boolean" => "true or false",
@@ -130,6 +140,9 @@ mod tests {
             "duplicate key",
             "expected string scalar",
             "expected f64",
+            "expected mapping start",
+            "invalid floating point",
+            "invalid u64",
             "missing field `model`",
             "invalid string, expected `\"`",
         ];
@@ -148,6 +161,9 @@ mod tests {
         the key is written twice; remove one of them
         expected a string
         expected a number
+        expected a table
+        expected a number
+        expected a whole number that is not negative
         the key `model` is missing
         invalid string, expected `"`
         "#);
