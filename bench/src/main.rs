@@ -8,6 +8,7 @@
 //! | [`recovery`] | the time to claim and to finish the runs of a killed server |
 //! | [`calls`] | the overhead of tool calls |
 //! | [`decode`] | decoding a model's answer from bytes to events |
+//! | [`html`] | the quality of HTML conversion |
 //! | [`binary`], [`mod@reference`] | start, memory and turn of the binary; a turn of google-adk for comparison |
 //! | [`server`] | our server and google-adk's under load |
 //! | [`measure`] | repetition, alternating rounds of two sides, medians, CPU time |
@@ -23,6 +24,7 @@ mod binary;
 mod calls;
 mod decode;
 mod figure;
+mod html;
 mod measure;
 mod noise;
 mod raw;
@@ -69,6 +71,7 @@ const BENCHES: &[Bench] = &[
         about: "decoding a model's answer, compared with eventsource-stream",
         run: decode::run,
     },
+    Bench { name: "html", about: "HTML to text: recall, precision, share of addresses", run: html::run },
     Bench { name: "binary", about: "the binary: start, memory, a turn", run: binary::run },
     Bench { name: "google-adk", about: "a turn of google-adk compared with ours", run: reference::run },
     Bench { name: "server/load", about: "our server and google-adk's, 64 clients", run: server::load },

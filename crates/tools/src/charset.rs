@@ -120,10 +120,11 @@ fn utf16_without_mark(sample: &[u8]) -> Option<&'static Encoding> {
     text.chars().all(is_text).then_some(encoding)
 }
 
-/// Whether control characters that no text has are more than one in a hundred bytes.
+/// Whether control characters that no text has are more than a few. Terminal output has some; random data has one in ten bytes.
 fn has_many_controls(sample: &[u8]) -> bool {
     let is_unusual = |byte: &&u8| matches!(**byte, 0..=7 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
-    sample.iter().filter(is_unusual).count() * 100 > sample.len()
+    let count = sample.iter().filter(is_unusual).count();
+    count > 4 && count * 20 > sample.len()
 }
 
 /// Whether the bytes are UTF-8, perhaps with some invalid bytes or a character that is cut at the end.

@@ -1,5 +1,7 @@
 //! `lango doctor`: checks the setup. One line for each finding, with the fix for each problem.
 
+mod programs;
+
 use super::survey::{Report, survey};
 use crate::{
     args::DoctorArgs,
@@ -91,6 +93,8 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     findings.push(database(settings).await);
     findings.extend(agents(settings).await);
     findings.push(tools(settings));
+    findings.extend(programs::commands(settings));
+    findings.extend(programs::servers(settings).await);
     findings.push(roots(settings));
     findings.extend(commands(settings));
     findings.extend(keys(settings));
@@ -130,7 +134,14 @@ async fn agents(settings: &Settings) -> Vec<Finding> {
     if apps.is_empty() {
         apps.push(BUILT_IN_APP.to_owned());
     }
-    let mut findings = Vec::new();
+    let misnamed = settings.agents_dir.misnamed().into_iter();
+    let misnamed = misnamed.map(|path| ConfigError::MisnamedAgent { path }.to_string());
+    let mut findings: Vec<Finding> =
+        misnamed.map(|message| Finding::new("agent", Health::Bad, message)).collect();
+    let only_misnamed = !findings.is_empty() && settings.agents_dir.apps().is_empty();
+    if only_misnamed {
+        return findings;
+    }
     // `lango run` and `lango chat` use it.
     let unknown = |app: &&String| *app != BUILT_IN_APP && !apps.contains(app);
     if let Some(app) = settings.app.as_ref().filter(unknown) {

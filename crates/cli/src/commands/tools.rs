@@ -1,4 +1,4 @@
-//! `lango tools`: lists the tools of an agent with their origin and approval.
+//! `lango tools`: lists the tools of an agent with their origin and approval, and the resources and prompts of MCP servers.
 
 use crate::{
     args::ToolsArgs,
@@ -14,6 +14,7 @@ use std::{
 use tools::{
     AppUser, Effect, Safety, Tool,
     files::FileRoots,
+    mcp::{McpOffer, OfferKind},
     policy::{
         CommandSandbox, Decision, PathScope, PolicyRequest, PolicyRule, RulePlace, SandboxCapability, Verdict,
     },
@@ -30,6 +31,7 @@ struct ToolRow {
 struct ListedTools {
     rows: Vec<ToolRow>,
     roots: FileRoots,
+    offers: Vec<McpOffer>,
     /// The problems of MCP servers, by server name.
     problems: Vec<(String, String)>,
 }
@@ -58,7 +60,8 @@ pub(crate) async fn tools(settings: &Settings, args: &ToolsArgs) -> anyhow::Resu
         let verdict = verdict(&*tool, settings.tools.policy.decide(&request, &scope));
         ToolRow { tool, origin, verdict }
     });
-    let listed = ListedTools { rows: rows.collect(), problems: toolbox.servers.problems(), roots };
+    let (rows, offers) = (rows.collect(), toolbox.servers.offers().await);
+    let listed = ListedTools { rows, offers, problems: toolbox.servers.problems(), roots };
     print(&listed, args.json)
 }
 
@@ -82,7 +85,7 @@ fn verdict(tool: &dyn Tool, verdict: Verdict) -> Verdict {
 }
 
 fn print(listed: &ListedTools, as_json: bool) -> anyhow::Result<()> {
-    let ListedTools { rows, roots, problems } = listed;
+    let ListedTools { rows, offers, roots, problems } = listed;
     let mut out = io::stdout().lock();
     let width = rows.iter().map(|row| row.tool.spec().name.len()).max().unwrap_or_default();
     for row in rows {
@@ -96,6 +99,10 @@ fn print(listed: &ListedTools, as_json: bool) -> anyhow::Result<()> {
             let line = if as_json { json(&value)? } else { one_line(&format!("files in {root}"), 1_000) };
             writeln!(out, "{line}")?;
         }
+    }
+    for offer in offers {
+        let line = if as_json { json(&offer_value(offer))? } else { offer_line(offer) };
+        writeln!(out, "{line}")?;
     }
     for (server, problem) in problems {
         if as_json {
@@ -132,6 +139,24 @@ fn as_value(row: &ToolRow) -> Value {
         "reason": row.verdict.reason,
         "description": spec.description,
     })
+}
+
+fn offer_line(offer: &McpOffer) -> String {
+    let McpOffer { server, kind, name, description } = offer;
+    let description = if description.is_empty() { String::new() } else { format!(": {description}") };
+    one_line(&format!("{} {name} of MCP server {server}{description}", kind_word(*kind)), 300)
+}
+
+fn offer_value(offer: &McpOffer) -> Value {
+    let McpOffer { server, kind, name, description } = offer;
+    json!({kind_word(*kind): name, "server": server, "description": description})
+}
+
+fn kind_word(kind: OfferKind) -> &'static str {
+    match kind {
+        OfferKind::Resource => "resource",
+        OfferKind::Prompt => "prompt",
+    }
 }
 
 fn safety(class: Safety) -> &'static str {

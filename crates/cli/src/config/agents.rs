@@ -1,6 +1,6 @@
 //! Agents from `agents/<app>/root_agent.yaml`: ADK's own Agent Config, as far as it needs no Python.
 
-use super::{ConfigError, file::plain_message, regular_file::read_regular_file};
+use super::{ConfigError, parser_message::plain_message, regular_file::read_regular_file};
 use crate::trust::{FolderGuard, UntrustedFolder};
 use adk::{agent::IncludeContents, model::GenerateContentConfig};
 use bridge::store::state::is_reserved;
@@ -110,6 +110,11 @@ impl AgentsDir {
         self.path.as_deref().map(apps).unwrap_or_default()
     }
 
+    /// Files that are not read because of their ending.
+    pub(crate) fn misnamed(&self) -> Vec<PathBuf> {
+        self.path.as_deref().map(misnamed).unwrap_or_default()
+    }
+
     /// Loads the named app, or the only one. Returns `None` for the built-in app.
     pub(crate) fn load_app(
         &self,
@@ -154,6 +159,19 @@ fn apps(dir: &Path) -> Vec<String> {
     names
 }
 
+/// The files `root_agent.yml` of folders without a `root_agent.yaml`, sorted.
+fn misnamed(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries.filter_map(|folder| misnamed_file(&folder)).collect();
+    files.sort();
+    files
+}
+
+fn misnamed_file(folder: &Path) -> Option<PathBuf> {
+    let file = folder.join("root_agent.yml");
+    (!is_app(folder) && file.is_file()).then_some(file)
+}
+
 fn is_app(folder: &Path) -> bool {
     let file = folder.join("root_agent.yaml");
     match file.metadata() {
@@ -177,9 +195,16 @@ fn select_app(dir: &Path, wanted: Option<&str>) -> Result<Option<String>, Config
     match wanted {
         Some(wanted) if has_app(dir, wanted) => Ok(Some(wanted.to_owned())),
         Some(super::BUILT_IN_APP) => Ok(None),
-        Some(wanted) => Err(unknown_app(wanted, dir, &apps(dir))),
+        Some(wanted) => match misnamed(dir).into_iter().find(|file| is_in_folder(file, wanted)) {
+            Some(path) => Err(ConfigError::MisnamedAgent { path }),
+            None => Err(unknown_app(wanted, dir, &apps(dir))),
+        },
         None => match apps(dir).as_slice() {
-            [] => Ok(None),
+            // The built-in agent would answer instead of the one that the person wrote.
+            [] => match misnamed(dir).into_iter().next() {
+                Some(path) => Err(ConfigError::MisnamedAgent { path }),
+                None => Ok(None),
+            },
             [only] => Ok(Some(only.clone())),
             several => {
                 let known = several.join(", ");
@@ -187,6 +212,10 @@ fn select_app(dir: &Path, wanted: Option<&str>) -> Result<Option<String>, Config
             }
         },
     }
+}
+
+fn is_in_folder(file: &Path, name: &str) -> bool {
+    file.parent().and_then(Path::file_name).is_some_and(|folder| folder == name)
 }
 
 fn unknown_app(name: &str, dir: &Path, known: &[String]) -> ConfigError {

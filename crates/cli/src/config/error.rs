@@ -21,6 +21,8 @@ pub(crate) enum ConfigError {
     Variable { name: String, value: String, wanted: &'static str },
     #[error("there is no agent {name:?} in {}; the agents are {known}", dir.display())]
     UnknownApp { name: String, dir: PathBuf, known: String },
+    #[error("{} is not read; rename it to root_agent.yaml", path.display())]
+    MisnamedAgent { path: PathBuf },
     #[error("{} has several agents ({known}); choose one with --app NAME, or with `app` in lango.toml", dir.display())]
     WhichApp { dir: PathBuf, known: String },
     #[error("{0}")]

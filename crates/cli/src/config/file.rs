@@ -3,6 +3,7 @@
 use super::{
     ConfigError, mcp,
     models::{ModelConfig, Retry, Seconds},
+    parser_message::plain_message,
     providers,
     server::ServerSection,
     telemetry::TelemetrySection,
@@ -241,53 +242,10 @@ pub(super) fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> Config
     ConfigError::Syntax { path: path.to_path_buf(), line, column, message }
 }
 
-/// Rewrites an error message of a parser without Rust terms.
-pub(super) fn plain_message(message: &str) -> String {
-    if let Some(message) = unknown_key_message(message) {
-        return message;
-    }
-    if let Some((written, known)) = unknown_variant(message) {
-        return format!("{written} is not a valid value; expected {known}");
-    }
-    if let Some(key) = message.strip_prefix("missing field ") {
-        return format!("the key {key} is missing");
-    }
-    let whole_number = "expected a whole number that is not negative";
-    let words = [
-        ("expected u32", whole_number),
-        ("expected usize", whole_number),
-        ("expected string scalar", "expected a string"),
-        ("while scanning a plain scalar, found a tab", "a tab follows; YAML is indented with spaces"),
-    ];
-    words.iter().fold(message.to_owned(), |message, (parser, person)| message.replace(parser, person))
-}
-
-/// The unknown variant of a message, and the expected ones.
-fn unknown_variant(message: &str) -> Option<(String, String)> {
-    let (written, expected) = message.strip_prefix("unknown variant ")?.split_once(", expected ")?;
-    Some((written.to_owned(), expected.trim_start_matches("one of ").replace('`', "")))
-}
-
-/// The message for an unknown key, with the most similar key or else all keys.
-fn unknown_key_message(message: &str) -> Option<String> {
-    let (written, expected) = message.strip_prefix("unknown field `")?.split_once('`')?;
-    let expected = expected.trim_start_matches(", expected ").trim_start_matches("one of ");
-    let mut known: Vec<&str> =
-        expected.split([',', ' ', '`']).filter(|word| !word.is_empty() && *word != "or").collect();
-    // Of a key with a camelCase and a snake_case spelling, only the first is named.
-    let lowercase: Vec<String> = known.iter().map(|key| key.to_lowercase()).collect();
-    known.retain(|key| !key.contains('_') || !lowercase.contains(&key.replace('_', "")));
-    let similarity = |key: &&str| strsim::jaro_winkler(written, key);
-    let nearest = known.iter().copied().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-    Some(match nearest.filter(|nearest| similarity(nearest) > 0.7) {
-        Some(nearest) => format!("there is no key `{written}`; did you mean `{nearest}`?"),
-        None => format!("there is no key `{written}`; the keys are {}", known.join(", ")),
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ConfigFile, plain_message};
+    use super::ConfigFile;
+    use crate::config::parser_message::plain_message;
 
     /// `maxWaitS` as `max_wait_s`.
     fn snake(line: &str) -> String {

@@ -1,6 +1,8 @@
 //! `[mcp.<name>]` in `lango.toml`, the `.mcp.json` of a project, and `[commands.<name>]`: MCP servers and commands as tools.
 
-use super::{ConfigError, Env, Filled, SettingsOrigin, models::Seconds, template};
+use super::{
+    ConfigError, Env, Filled, SettingsOrigin, models::Seconds, parser_message::plain_message, template,
+};
 use ::tools::{
     Effect, Safety, Spec,
     command::CommandConfig,
@@ -189,9 +191,19 @@ pub(super) struct ProjectSource {
     content: Result<Value, String>,
 }
 
+/// The location of a JSON error and its message without terms of the library.
+fn json_message(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let message = plain_message(text.rsplit_once(" at line ").map_or(&*text, |(message, _)| message));
+    match error.line() {
+        0 => message,
+        line => format!("line {line}, column {}: {message}", error.column()),
+    }
+}
+
 impl ProjectSource {
     pub(super) fn parse(file: PathBuf, text: &str) -> Self {
-        Self { file, content: serde_json::from_str(text).map_err(|error| error.to_string()) }
+        Self { file, content: serde_json::from_str(text).map_err(|error| json_message(&error)) }
     }
 
     pub(super) fn value(&self) -> Option<&Value> {
@@ -310,7 +322,8 @@ impl ProjectSource {
     /// program.
     fn resolve(self, sources: Sources<'_>) -> (Vec<McpServerConfig>, Vec<String>) {
         let origin = self.file.display().to_string();
-        let parse = |value| serde_json::from_value::<ProjectFile>(value).map_err(|error| error.to_string());
+        let parse =
+            |value| serde_json::from_value::<ProjectFile>(value).map_err(|error| json_message(&error));
         let read = match self.content.and_then(parse) {
             Ok(read) => read,
             Err(error) => {

@@ -7,6 +7,7 @@ mod file;
 mod known;
 mod mcp;
 mod models;
+mod parser_message;
 mod providers;
 mod regular_file;
 mod server;

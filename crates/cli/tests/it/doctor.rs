@@ -169,3 +169,50 @@ fn doctor_reports_an_unusable_database() {
     [exit 1]
     ");
 }
+
+#[test]
+fn doctor_checks_mcp_servers_commands_and_names_of_agent_files() {
+    let env = TestEnv::new();
+    env.file(
+        "lango.toml",
+        "[commands.gone]\ndescription = \"a\"\ncommand = [\"no-such-program-here\"]\n\
+         [commands.text]\ndescription = \"a\"\ncommand = [\"./lango.toml\"]\n\
+         [commands.lost]\ndescription = \"a\"\ncommand = [\"sh\"]\ncwd = \"nowhere\"\n\
+         [commands.good]\ndescription = \"a\"\ncommand = [\"sh\", \"-c\", \"true\"]\n\
+         [mcp.absent]\ncommand = \"no-such-server-here\"\n\
+         [mcp.secret]\nurl = \"http://127.0.0.1:9/\"\nheaders = { Authorization = \"${NO_SUCH_VARIABLE}\" }\n",
+    );
+    env.file("agents/mine/root_agent.yml", "name: mine\n");
+    let output = env.lango(&["doctor"]).failure();
+    let is_wanted =
+        |line: &&str| ["agent ", "command ", "mcp "].iter().any(|about| line[6..].starts_with(about));
+    let lines: Vec<&str> = output.out.lines().filter(is_wanted).collect();
+    assert_snapshot!(lines.join("\n"), @"
+    bad   agent          agents/mine/root_agent.yml is not read; rename it to root_agent.yaml
+    bad   command        [commands.gone] in lango.toml: the program no-such-program-here is not in PATH; install it or write its path
+    ok    command        good runs sh
+    bad   command        [commands.lost] in lango.toml: its working directory nowhere does not exist; create it or correct `cwd`
+    bad   command        [commands.text] in lango.toml: ./lango.toml is not an executable file; correct the path or make it executable
+    bad   mcp            the MCP server `absent` (lango.toml) does not start: the program `no-such-server-here` is not on the PATH; install it, or set `command` to its full path
+    bad   mcp            the MCP server `secret` (lango.toml) is not used: it needs the variable NO_SUCH_VARIABLE, which is not set: set it where lango is started
+    ");
+    assert!(env.lango(&["run", "hello"]).failure().err.contains("rename it to root_agent.yaml"));
+    assert!(
+        env.lango(&["run", "--app", "mine", "hello"]).failure().err.contains("rename it to root_agent.yaml")
+    );
+}
+
+#[test]
+fn doctor_reports_a_broken_project_file_without_terms_of_the_parser() {
+    for (text, expected) in [
+        ("{\"mcpServers\": ", "line 1, column 15: "),
+        ("{\"mcpServers\": [1]}", "a list is written here; expected a table"),
+        ("{\"mcpServers\": {\"a\": {\"command\": 3}}}", "3` is written here; expected a string"),
+    ] {
+        let env = TestEnv::new();
+        env.file(".mcp.json", text);
+        let output = env.lango(&["doctor"]).failure();
+        assert!(output.out.contains(".mcp.json cannot be parsed: "), "{output:?}");
+        assert!(output.out.contains(expected), "{expected}: {}", output.out);
+    }
+}

@@ -47,8 +47,8 @@ fn invalid_server_settings_are_rejected() {
 
 #[test]
 fn type_error_in_toml_has_its_location() {
-    assert_snapshot!(refused(&[("lango.toml", "model = 3\n")]), @"lango: lango.toml:1:9: invalid type: integer `3`, expected a string");
-    assert_snapshot!(refused(&[("lango.toml", "maxMessageTokenBudget = -1\n")]), @"lango: lango.toml:1:25: invalid value: integer `-1`, expected a whole number that is not negative");
+    assert_snapshot!(refused(&[("lango.toml", "model = 3\n")]), @"lango: lango.toml:1:9: `3` is written here; expected a string");
+    assert_snapshot!(refused(&[("lango.toml", "maxMessageTokenBudget = -1\n")]), @"lango: lango.toml:1:25: `-1` is written here; expected a whole number that is not negative");
     assert_snapshot!(refused(&[("lango.toml", "[history]\nmaxMessages = 0\n")]), @"lango: lango.toml: history.maxMessages is 0; leave it out for no limit");
 }
 

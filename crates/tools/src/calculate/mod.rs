@@ -1,19 +1,41 @@
-//! `calculate`: arithmetic expressions, evaluated exactly while the operands fit into 128 bits.
+//! `calculate`: arithmetic expressions in the syntax of Python and of pocket calculators, evaluated exactly where possible.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `parser` | the grammar; evaluates while it parses |
+//! | `arguments` | lists and commas between arguments |
+//! | `cursor` | the position in the text, and characters with the same meaning |
+//! | `literal` | number literals |
+//! | `number` | exact fractions and floating point numbers |
+//! | `function` | the table of functions; `aggregate`, `combinatorics` and `logarithm` compute some of them |
+//! | `effort` | the limit of computation |
+//! | `result` | results as JSON |
 
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
+use self::function::MathFunction;
 use crate::{Spec, Tool, ToolReply, ToolRequest, ToolsError, args};
 
+mod aggregate;
+mod arguments;
+mod combinatorics;
+mod cursor;
+mod effort;
 mod error;
 mod function;
+mod literal;
+mod logarithm;
 mod number;
 mod parser;
+mod result;
 
 pub use error::ExpressionError;
 
 const NAME: &str = "calculate";
+const EXPRESSION: &str = "For example: (2 + 3) * 4^2, 15% of 240, sqrt(2), 2**100 // 7, comb(49, 6), mean(3, 5.5, 1000), 1,000 * 1.07^10. \
+                          Between the arguments of a function, a comma separates: write 1000 or 1_000.";
 
 /// The tool `calculate`.
 #[derive(Debug)]
@@ -31,13 +53,17 @@ impl Calculate {
     pub fn new() -> Self {
         let parameters = json!({
             "type": "object",
-            "properties": {"expression": {"type": "string", "description": "For example: (2 + 3) * 4^2, 15% of 240, sqrt(2), max(3, 1,000)."}},
+            "properties": {"expression": {"type": "string", "description": EXPRESSION}},
             "required": ["expression"],
             "additionalProperties": false,
         });
-        let description = "Computes an arithmetic expression: + - * / % ^, parentheses, percentages, sqrt abs round floor \
-                           ceil min max ln log sin cos tan (radians), pi, e.";
-        Self { spec: Spec::read_only(NAME, description, parameters) }
+        let description = format!(
+            "Computes an arithmetic expression exactly: + - * / // % ^ ** !, percentages (200 + 10% is 220), comparisons, pi, e, tau, \
+             and the functions {}. log is the natural logarithm, angles are in radians (30° is allowed), round rounds half \
+             away from zero.",
+            MathFunction::known()
+        );
+        Self { spec: Spec::read_only(NAME, &description, parameters) }
     }
 }
 

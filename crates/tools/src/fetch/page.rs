@@ -84,7 +84,18 @@ impl FetchedPage {
         }
         let mut text = charset::decode(&self.body, encoding).into_owned();
         if !raw && self.is_html(&text) {
-            text = html::to_text(&text, &self.url);
+            let page = html::to_text(&text, &self.url);
+            if page.hidden > 0 {
+                let note = format!("{} characters of hidden text were left out", page.hidden);
+                answer.insert("hidden".to_owned(), note.into());
+            }
+            if page.is_cut && self.cut.is_none() {
+                answer.insert(
+                    "cut".to_owned(),
+                    "the page has too many elements; only the first were read".into(),
+                );
+            }
+            text = page.text;
         }
         let mut capture = OutputCapture::new(outputs);
         capture.push(text.as_bytes());

@@ -108,7 +108,9 @@ async fn page_is_converted_to_text_and_marked_as_untrusted() {
     let (_dir, tool) = tool();
     let url = server.url("site.test", "/");
     let result = call_tool(&tool, json!({"url": url})).await.unwrap();
-    assert_eq!(result["output"], format!("Hello [you]({}x)", server.url("site.test", "/")));
+    let origin = server.url("site.test", "");
+    assert_eq!(result["output"], format!("Hello you[1]\n\nLinks ({origin}):\n[1] /x"));
+    assert_eq!(result.get("hidden"), None);
     assert_eq!((&result["untrusted"], &result["status"]), (&json!(true), &json!(200)));
     assert!(result["note"].as_str().unwrap().contains("It is data"), "{result}");
     let raw = call_tool(&tool, json!({"url": url, "raw": true})).await.unwrap();

@@ -14,9 +14,9 @@ use std::{
 use rmcp::{
     ClientHandler, Peer, RoleClient, ServiceError,
     model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
-        CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientNotification, ClientRequest,
-        Implementation, ProgressNotificationParam, ProgressToken, RequestId, ServerResult,
+        CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+        ClientCapabilities, ClientConfig, ClientNotification, ClientRequest, Implementation,
+        ProgressNotificationParam, ProgressToken, RequestId, ServerResult,
     },
     service::{NotificationContext, PeerRequestOptions},
 };
@@ -26,7 +26,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::http_transport;
+use super::{http_transport, received::ReceivedResult};
 use crate::ToolHost;
 
 /// Why a call has no result.
@@ -57,7 +57,7 @@ pub(super) async fn call(
     request: CallToolRequestParams,
     timeouts: CallTimeouts,
     host: &dyn ToolHost,
-) -> Result<CallToolResult, McpCallError> {
+) -> Result<ReceivedResult, McpCallError> {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
     let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
     let mut waiting = sent.map_err(|_| McpCallError::NotSent)?;
@@ -84,7 +84,10 @@ pub(super) async fn call(
         host.progress(&text);
     }
     match answer {
-        Ok(Ok(ServerResult::CallToolResult(result))) => Ok(result),
+        Ok(Ok(ServerResult::CallToolResult(result))) => Ok(result.into()),
+        // A result with a part of an unknown type is not parsed by the library.
+        Ok(Ok(ServerResult::CustomResult(value))) => ReceivedResult::parse(&value.0)
+            .ok_or_else(|| McpCallError::Refused("the response is not a tool result".to_owned())),
         Ok(Ok(_)) => Err(McpCallError::Refused("the response is not a tool result".to_owned())),
         Ok(Err(ServiceError::McpError(error))) => Err(McpCallError::Refused(error.message.into_owned())),
         Ok(Err(ServiceError::TransportSend(error))) if http_transport::was_not_delivered(&*error.error) => {

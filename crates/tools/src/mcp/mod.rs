@@ -5,11 +5,12 @@
 //! | [`McpServers`] | all servers of one app, and their current tools |
 //! | `server` | one server: lazy start, restart with backoff, refresh of the tool list |
 //! | `tool_list` | `tools/list` with validation |
+//! | `offers` | lists of resources and prompts |
 //! | `call` | one call: progress, cancellation, timeouts |
 //! | `stdio`, `http_transport`, `http_client` | the two transports |
 //! | `spill`, `json_unescape` | long strings are spilled to the output store while a message is received |
 //! | `tool` | a server's tool as a [`Tool`](crate::Tool) |
-//! | `tool_result` | conversion of results |
+//! | `received`, `tool_result` | lenient parsing of results, and their conversion |
 //! | `classify`, `tool_name` | safety class and name of a server's tool |
 //! | [`pins`] | digests of tool descriptions that a person has seen, to detect changes |
 //!
@@ -21,7 +22,9 @@ mod classify;
 mod http_client;
 mod http_transport;
 mod json_unescape;
+mod offers;
 pub mod pins;
+mod received;
 mod server;
 mod servers;
 mod spill;
@@ -35,6 +38,7 @@ mod tool_result;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
+pub use offers::{McpOffer, OfferKind};
 pub use pins::ToolPins;
 pub use servers::{ListedTool, McpServers};
 

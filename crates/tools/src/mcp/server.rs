@@ -9,7 +9,7 @@ use std::{
 
 use rmcp::{
     RoleClient,
-    model::{CallToolRequestParams, CallToolResult},
+    model::CallToolRequestParams,
     service::{ClientInitializeError, RunningService, serve_client},
 };
 use serde_json::{Map, Value};
@@ -22,6 +22,8 @@ use super::{
     McpServerConfig, McpTransport, ServerEnv,
     call::{CallTimeouts, McpCallError, NotificationHandler, call},
     http_transport,
+    offers::{McpOffer, list_offers},
+    received::ReceivedResult,
     spill::{SpillReader, SpilledStrings},
     stdio::StdioProgram,
     tool_list,
@@ -169,13 +171,27 @@ impl McpServer {
         Err(self.env.mask.apply(problem))
     }
 
+    /// The resources and prompts of the server. A server that cannot list them is reported.
+    pub(super) async fn offers(&self) -> Vec<McpOffer> {
+        let Ok(connection) = self.connection().await else { return Vec::new() };
+        let limit = self.config.start_time;
+        let listed = timeout(limit, list_offers(connection.service.peer(), &self.config.name)).await;
+        let why = match listed {
+            Ok(Ok(offers)) => return offers,
+            Ok(Err(error)) => format!("does not list its resources and prompts: {error}"),
+            Err(_) => format!("did not list its resources and prompts within {} s", limit.as_secs_f64()),
+        };
+        self.report(Some(self.env.mask.apply(self.describe(&why))));
+        Vec::new()
+    }
+
     /// Makes a call, and repeats it on a new connection if that is safe.
     pub(super) async fn call(
         &self,
         (tool, effect): (&str, Effect),
         args: Map<String, Value>,
         host: &dyn ToolHost,
-    ) -> Result<CallToolResult, McpCallError> {
+    ) -> Result<ReceivedResult, McpCallError> {
         let mut attempts = 0;
         loop {
             attempts += 1;

@@ -10,7 +10,7 @@ use std::{
 use futures::future::join_all;
 
 use super::{
-    McpServerConfig, ServerEnv,
+    McpOffer, McpServerConfig, ServerEnv,
     server::{McpServer, ServerSnapshot},
     tool::McpTool,
     tool_name::unique_name,
@@ -81,6 +81,11 @@ impl McpServers {
         }
         *cache = Some((versions, listed.clone()));
         listed
+    }
+
+    /// The resources and prompts of all servers that are available.
+    pub async fn offers(&self) -> Vec<McpOffer> {
+        join_all(self.all.iter().map(|server| server.offers())).await.concat()
     }
 
     /// The current problems: the name of each affected server, and a sentence that says what to do.

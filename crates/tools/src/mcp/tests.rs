@@ -156,6 +156,14 @@ async fn result_has_text_structured_content_links_and_artifacts() {
 }
 
 #[tokio::test]
+async fn part_of_an_unknown_type_is_kept_and_a_copy_of_structured_content_is_not() {
+    let fixture = FakeServers::new();
+    let answer = testing::call_tool(&*fixture.unlisted("hologram", |_| {}), json!({})).await.unwrap();
+    assert_eq!(answer["data"], json!({"result": "before"}));
+    assert_eq!(answer["output"], "[content of type `hologram`]\n{\"type\":\"hologram\",\"depth\":3}");
+}
+
+#[tokio::test]
 async fn death_during_a_call_leaves_its_outcome_unknown_and_the_server_is_restarted() {
     let fixture = FakeServers::new();
     let servers = fixture.servers(vec![fixture.fake("fake")]);

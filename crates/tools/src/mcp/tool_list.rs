@@ -22,6 +22,8 @@ pub(super) struct ToolList {
     pub(super) tools: Vec<Tool>,
     /// Why other tools of the server cannot be used.
     pub(super) errors: Vec<String>,
+    /// Number of errors that are not in `errors`.
+    more_errors: usize,
 }
 
 pub(super) async fn list_tools(peer: &Peer<RoleClient>) -> Result<ToolList, ServiceError> {
@@ -48,7 +50,7 @@ pub(super) async fn list_tools(peer: &Peer<RoleClient>) -> Result<ToolList, Serv
             Ok(_) => return Err(ServiceError::UnexpectedResponse),
             // A server without tools may still offer prompts or resources.
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-                return Ok(list);
+                return Ok(list.finish(false));
             }
             Err(error) => return Err(error),
         }
@@ -56,8 +58,7 @@ pub(super) async fn list_tools(peer: &Peer<RoleClient>) -> Result<ToolList, Serv
             break;
         }
     }
-    list.tools.truncate(MAX_TOOLS);
-    Ok(list)
+    Ok(list.finish(cursor.is_some()))
 }
 
 impl ToolList {
@@ -65,8 +66,23 @@ impl ToolList {
         match tool.and_then(validate) {
             Ok(tool) => self.tools.push(tool),
             Err(error) if self.errors.len() < MAX_ERRORS => self.errors.push(error),
-            Err(_) => {}
+            Err(_) => self.more_errors += 1,
         }
+    }
+
+    /// Applies the limit of tools. What is left out is reported with the errors.
+    fn finish(mut self, has_more_pages: bool) -> Self {
+        if self.more_errors > 0 {
+            self.errors.push(format!("and {} more", self.more_errors));
+        }
+        let omitted = self.tools.len().saturating_sub(MAX_TOOLS);
+        self.tools.truncate(MAX_TOOLS);
+        if omitted > 0 || has_more_pages {
+            let more = if has_more_pages { "at least " } else { "" };
+            let omitted = omitted.max(1);
+            self.errors.push(format!("{more}{omitted} above the limit of {} tools", self.tools.len()));
+        }
+        self
     }
 }
 
@@ -124,5 +140,20 @@ mod tests {
         `list`: its inputSchema is not an object
         `(without a name)`: it is malformed
         ");
+    }
+    #[test]
+    fn omitted_tools_and_errors_are_counted() {
+        let tool = |n: usize| {
+            Ok(serde_json::from_value(json!({"name": format!("t{n}"), "inputSchema": {}})).unwrap())
+        };
+        let mut list = ToolList::default();
+        (0..MAX_TOOLS + 3).for_each(|n| list.push(tool(n)));
+        (0..MAX_ERRORS + 2).for_each(|_| list.push(Err("`x`: bad".to_owned())));
+        let list = list.finish(false);
+        assert_eq!((list.tools.len(), list.errors.len()), (MAX_TOOLS, MAX_ERRORS + 2));
+        assert_eq!(list.errors[MAX_ERRORS..], ["and 2 more", "3 above the limit of 2000 tools"]);
+        let endless = ToolList::default().finish(true);
+        assert_eq!(endless.errors, ["at least 1 above the limit of 0 tools"]);
+        assert!(ToolList::default().finish(false).errors.is_empty());
     }
 }

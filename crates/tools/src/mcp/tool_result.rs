@@ -4,10 +4,13 @@
 use std::io::Read;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
+use rmcp::model::{ContentBlock, Resource, ResourceContents};
 use serde_json::{Map, Value, json};
 
-use super::spill::SpilledStrings;
+use super::{
+    received::{ReceivedResult, drop_copies},
+    spill::SpilledStrings,
+};
 use crate::{
     ArtifactBody, ArtifactFile, OutputStore, ToolHost, ToolsError,
     outputs::{CapturedOutput, HandleKind, OutputCapture, to_plain_text},
@@ -22,9 +25,16 @@ const MAX_FILE: u64 = 32 << 20;
 #[derive(Default)]
 struct ResultParts {
     texts: Vec<String>,
-    /// MIME type and base64 data.
-    files: Vec<(String, String)>,
+    files: Vec<FilePart>,
     links: Vec<Value>,
+}
+
+/// A part with binary data, in base64.
+struct FilePart {
+    mime_type: String,
+    data: String,
+    /// The address of a resource.
+    uri: Option<String>,
 }
 
 /// The tool that returned a result, and the stores of its long strings.
@@ -35,16 +45,16 @@ pub(super) struct ResultContext<'a> {
 }
 
 pub(super) async fn to_json(
-    result: CallToolResult,
+    received: ReceivedResult,
     context: &ResultContext<'_>,
     host: &dyn ToolHost,
 ) -> Result<Value, ToolsError> {
+    let ReceivedResult { result, unknown } = received;
     let failed = result.is_error == Some(true);
     let mut parts = split(result.content);
     let mut answer = Map::new();
     if let Some(mut data) = result.structured_content {
-        // Servers repeat structured content as text, for older clients.
-        parts.texts.retain(|text| serde_json::from_str::<Value>(text).ok().as_ref() != Some(&data));
+        drop_copies(&mut parts.texts, &data);
         context.restore_spilled(&mut data);
         let written = data.to_string();
         if written.len() <= MAX_DATA {
@@ -52,6 +62,10 @@ pub(super) async fn to_json(
         } else {
             parts.texts.push(written);
         }
+    }
+    for mut part in unknown {
+        context.restore_spilled(&mut part);
+        parts.texts.push(describe_unknown(&part));
     }
     if failed {
         let mut output = Map::new();
@@ -69,8 +83,12 @@ pub(super) async fn to_json(
         answer.insert("links".to_owned(), parts.links.into());
     }
     let mut files = Vec::new();
-    for (at, (mime_type, data)) in parts.files.into_iter().enumerate() {
-        files.push(context.save(host, &format!("{}-{}", context.tool, at + 1), mime_type, data).await?);
+    for (at, FilePart { mime_type, data, uri }) in parts.files.into_iter().enumerate() {
+        let mut file = context.save(host, &format!("{}-{}", context.tool, at + 1), mime_type, data).await?;
+        if let Some(uri) = uri {
+            file["uri"] = to_plain_text(uri.as_bytes()).into();
+        }
+        files.push(file);
     }
     if !files.is_empty() {
         answer.insert("files".to_owned(), files.into());
@@ -141,22 +159,33 @@ impl ResultContext<'_> {
     }
 }
 
+impl ResultParts {
+    fn push_file(&mut self, mime_type: String, data: String, uri: Option<String>) {
+        self.files.push(FilePart { mime_type, data, uri });
+    }
+}
+
+/// A part of a type that is not known here, as JSON.
+fn describe_unknown(part: &Value) -> String {
+    let kind = part.get("type").and_then(Value::as_str).unwrap_or("unknown");
+    format!("[content of type `{}`]\n{part}", to_plain_text(kind.as_bytes()))
+}
+
 fn split(content: Vec<ContentBlock>) -> ResultParts {
     let mut parts = ResultParts::default();
     for block in content {
         match block {
             ContentBlock::Text(text) => parts.texts.push(text.text),
-            ContentBlock::Image(image) => parts.files.push((image.mime_type, image.data)),
-            ContentBlock::Audio(audio) => parts.files.push((audio.mime_type, audio.data)),
+            ContentBlock::Image(image) => parts.push_file(image.mime_type, image.data, None),
+            ContentBlock::Audio(audio) => parts.push_file(audio.mime_type, audio.data, None),
             ContentBlock::ResourceLink(link) => parts.links.push(link_json(&link)),
             ContentBlock::Resource(resource) => match resource.resource {
                 ResourceContents::TextResourceContents { uri, text, .. } => {
                     parts.texts.push(format!("{uri}:\n{text}"));
                 }
-                ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
-                    parts
-                        .files
-                        .push((mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()), blob));
+                ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                    let mime_type = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                    parts.push_file(mime_type, blob, Some(uri));
                 }
                 _ => parts.texts.push("[a resource of an unsupported kind]".to_owned()),
             },
@@ -167,8 +196,10 @@ fn split(content: Vec<ContentBlock>) -> ResultParts {
 }
 
 fn link_json(link: &Resource) -> Value {
-    let description = link.description.as_ref().map(|text| ("description", text));
-    let fields = [("uri", &link.uri), ("name", &link.name)].into_iter().chain(description);
+    let optional =
+        [("title", &link.title), ("description", &link.description), ("mime_type", &link.mime_type)];
+    let optional = optional.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?)));
+    let fields = [("uri", &link.uri), ("name", &link.name)].into_iter().chain(optional);
     let fields = fields.map(|(key, text)| (key.to_owned(), Value::from(to_plain_text(text.as_bytes()))));
     Value::Object(fields.collect())
 }

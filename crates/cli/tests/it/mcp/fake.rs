@@ -143,6 +143,21 @@ fn project_mcp_servers_start_only_in_a_trusted_folder() {
 }
 
 #[test]
+fn resources_and_prompts_are_listed() {
+    let env = test_env(|env| fake(env, ""), &[]);
+    env.file("offers", "");
+    let out = env.lango(&["tools"]).success().out;
+    let listed: Vec<&str> = out.lines().filter(|line| line.contains(" of MCP server ")).collect();
+    insta::assert_snapshot!(listed.join("\n"), @"
+    resource note://1 of MCP server fake: The first note.
+    resource note://2 of MCP server fake: two
+    prompt greet of MCP server fake: Greets somebody.
+    ");
+    let json = env.lango(&["tools", "--json"]).success().json_lines();
+    assert!(json.iter().any(|line| line["prompt"] == "greet" && line["server"] == "fake"), "{json:?}");
+}
+
+#[test]
 fn agent_gets_only_the_server_tools_that_its_file_names() {
     let calls = [("fake__echo", json!({"text": "hello"})), ("fake__die", json!({}))];
     let env = test_env(|env| format!("app = \"a\"\n{}", fake(env, "trusted = true")), &calls);
