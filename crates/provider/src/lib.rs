@@ -5,6 +5,7 @@
 //! | [`message`] | messages and their parts |
 //! | [`request`] | messages, tools and options of one model call |
 //! | [`stream`] | the events of a streamed response |
+//! | [`omission`] | what a server does not support and a request leaves out |
 //! | [`error`] | errors of a model call, with retry advice |
 //! | [`wire_api`] | the supported wire formats and their common operations |
 //! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | encoder and decoder of one wire format each |
@@ -25,6 +26,7 @@ pub mod http;
 mod lenient;
 pub mod message;
 pub mod ollama;
+pub mod omission;
 pub mod openai;
 pub mod remote;
 pub mod request;
@@ -36,12 +38,14 @@ mod test_fixture;
 mod tool_names;
 mod tool_schema;
 mod truncate;
+mod unsupported;
 pub mod wire_api;
 mod wire_ids;
 
 pub use error::{Error, RetryAdvice};
 pub use http::SecretString;
 pub use message::{Media, MediaSource, MessagePart, ModelId, ModelMessage, Role, ToolCall, ToolResult};
+pub use omission::{MediaKind, Omission};
 pub use remote::{ProviderEndpoint, RemoteProvider};
 pub use request::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, ToolSpec};
 pub use stream::{Done, FinishReason, ModelStream, StreamEvent, TokenUsage, split_words};

@@ -1,6 +1,6 @@
 //! The request of one model call: messages, tools and options.
 
-use crate::ModelMessage;
+use crate::{ModelMessage, Omission};
 use serde_json::Value;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +11,8 @@ pub struct ModelRequest {
     pub messages: Vec<ModelMessage>,
     pub tools: Vec<ToolSpec>,
     pub options: GenerationOptions,
+    /// What the server does not support; it is left out of the body.
+    pub omitted: Vec<Omission>,
 }
 
 /// The declaration of a tool.

@@ -27,6 +27,13 @@ pub(super) fn shorter(sent: &ModelRequest, context: Option<u32>) -> Option<u32> 
     (tokens < cost).then_some(tokens)
 }
 
+/// The context size that leaves `tokens` for the conversation of a request: the inverse of [`of_context`].
+pub(super) fn context_for(tokens: u32, request: &ModelRequest) -> u32 {
+    let answer = request.options.max_output_tokens.unwrap_or_default();
+    let counted = tokens.saturating_add(fixed(request)).saturating_add(answer);
+    counted.div_ceil(4).saturating_mul(5)
+}
+
 /// Tokens of instruction and tools.
 fn fixed(request: &ModelRequest) -> u32 {
     let system = request.messages.iter().filter(|message| message.role == Role::System);

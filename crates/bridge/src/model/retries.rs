@@ -75,6 +75,7 @@ fn another_may_help(error: &Error) -> bool {
             | Error::Protocol { .. }
             | Error::Setup { .. }
             | Error::ModelNotFound { .. }
+            | Error::Unsupported { .. }
             | Error::OutputLimit { .. }
             | Error::Filtered { .. }
     )

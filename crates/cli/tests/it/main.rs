@@ -34,3 +34,4 @@ mod spec;
 mod together;
 mod tools;
 mod trust;
+mod unsupported;
