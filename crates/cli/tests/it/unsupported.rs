@@ -257,3 +257,36 @@ fn damaged_memory_is_reported_and_replaced() {
     assert!(!output.err.contains("damaged"), "{output:?}");
     assert_eq!(bodies(&fake, "cold").len(), 3);
 }
+
+/// A model whose server rejects every request, with a fallback in another wire format.
+fn rejected_with_fallback(fake: &FakeProvider, status: u16, message: &str) -> TestEnv {
+    let rejection = Rejection { status, message: message.to_owned(), when: Box::new(|_| true) };
+    fake.reject("never", rejection);
+    let env = TestEnv::new();
+    let providers = provider("one", fake, ProviderApi::OpenAi, "never")
+        + &provider("two", fake, ProviderApi::Gemini, "text");
+    env.file("lango.toml", format!("model = \"one/small\"\nfallback = [\"two/large\"]\n{providers}{REST}"));
+    env
+}
+
+#[test]
+fn fallback_answers_for_a_retired_model_and_for_one_without_tools() {
+    let fake = FakeProvider::start_blocking();
+    let env = rejected_with_fallback(&fake, 400, "The model `small` has been decommissioned.");
+    assert_snapshot!(env.lango_with_key(&["run", "--session", "k", "hello"]).success().err, @r#"
+    one rejected the request; asking two/large instead
+    (to continue: lango run --session k "…")
+    "#);
+    let env = rejected_with_fallback(&fake, 400, "small does not support tools");
+    assert_snapshot!(env.lango_with_key(&["run", "--session", "k", "hello"]).success().err, @r#"
+    one does not support tool use; asking two/large instead
+    (to continue: lango run --session k "…")
+    "#);
+    // The second process asks the fallback at once.
+    let before = bodies(&fake, "never").len();
+    assert_snapshot!(env.lango_with_key(&["run", "--session", "k", "hello"]).success().err, @r#"
+    one does not support tool use; asking two/large instead
+    (to continue: lango run --session k "…")
+    "#);
+    assert_eq!(bodies(&fake, "never").len(), before);
+}
