@@ -71,9 +71,9 @@ impl Seconds {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Retry {
-    /// How many times a call of each model is retried after its first failure.
+    /// How often each model is called until it answers, the first call included; `1` means no retry.
     ///
-    /// Default: `3`
+    /// Default: `4`
     /// Environment: `LANGO_RETRY_ATTEMPTS`
     attempts: Option<u32>,
     /// The longest wait between two attempts. If the provider asks for a longer one, the fallback is used.

@@ -74,7 +74,7 @@ const KEY_RULES: &[(&str, KeyRule)] = &[
     ("models.*.context", Harmless(TEXT)),
     // The limit of cost is computed with them.
     ("models.*.prices.*", Listed),
-    ("retry.attempts", raised(3.0)),
+    ("retry.attempts", raised(4.0)),
     ("retry.maxWaitS", raised(60.0)),
     ("limits.modelCalls", raised_or_zero(500.0)),
     ("limits.toolCalls", Harmless(RESTRICTS)),
