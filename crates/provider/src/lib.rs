@@ -7,6 +7,7 @@
 //! | [`stream`] | the events of a streamed response |
 //! | [`omission`] | what a server does not support and a request leaves out |
 //! | [`error`] | errors of a model call, with retry advice |
+//! | [`catalogue`] | context sizes, output limits, prices and capabilities of published models |
 //! | [`wire_api`] | the supported wire formats and their common operations |
 //! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | encoder and decoder of one wire format each |
 //! | [`http`] | the HTTP client, framing of streams, transport errors |
@@ -17,6 +18,7 @@
 //! Opaque data (signatures, reasoning items) is sent back byte for byte.
 
 pub mod anthropic;
+pub mod catalogue;
 mod classify;
 mod decoding;
 mod encoding;

@@ -30,6 +30,8 @@ pub struct GenerationOptions {
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub max_output_tokens: Option<u32>,
+    /// The output limit in a format that requires one, unless `max_output_tokens` is set.
+    pub default_output_tokens: Option<u32>,
     pub stop: Vec<String>,
     pub seed: Option<i64>,
     /// The JSON Schema that the answer must satisfy.

@@ -21,6 +21,7 @@ pub struct ModelTarget {
     origin: String,
     budget: Budget,
     context: Option<u32>,
+    output: Option<u32>,
     memory: Arc<ModelMemory>,
     address: ModelAddress,
 }
@@ -32,6 +33,8 @@ pub(super) struct RequestLimits {
     pub(super) room: Option<u32>,
     /// The context size.
     pub(super) context: Option<u32>,
+    /// The maximum output of the model.
+    pub(super) output: Option<u32>,
     /// What the server does not support.
     pub(super) omitted: Vec<Omission>,
 }
@@ -45,7 +48,17 @@ impl ModelTarget {
         };
         let origin = provider.name().to_owned();
         let address = ModelAddress { model: name.clone(), ..ModelAddress::default() };
-        Self { provider, model, name, origin, budget, context: None, memory: Arc::default(), address }
+        Self {
+            provider,
+            model,
+            name,
+            origin,
+            budget,
+            context: None,
+            output: None,
+            memory: Arc::default(),
+            address,
+        }
     }
 
     /// Sets the memory, and the address by which it knows this model.
@@ -56,6 +69,11 @@ impl ModelTarget {
     /// Sets the context size in tokens.
     pub fn with_context(self, context: Option<u32>) -> Self {
         Self { context, ..self }
+    }
+
+    /// Sets the maximum output in tokens, for formats that require an output limit.
+    pub fn with_output(self, output: Option<u32>) -> Self {
+        Self { output, ..self }
     }
 
     /// Sets the origin of opaque data: one provider may have several wire formats.
@@ -103,7 +121,11 @@ impl ModelTarget {
     /// The request for this model within the known limits.
     pub(super) fn next_request(&self, request: &LlmRequest) -> ModelRequest {
         let KnownLimits { omitted, context } = self.known().0;
-        self.request(request, &RequestLimits { room: None, context, omitted })
+        self.request(request, &RequestLimits { room: None, context, output: self.output, omitted })
+    }
+
+    pub(super) fn output(&self) -> Option<u32> {
+        self.output
     }
 
     /// How a request within the limits is built.
@@ -116,6 +138,7 @@ impl ModelTarget {
             budget: budget.tokens(),
             max_messages: budget.max_messages(),
             context: limits.context,
+            output: limits.output,
             omitted: limits.omitted.iter().map(Omission::key).collect(),
             sha256,
         }
@@ -142,6 +165,7 @@ pub(crate) fn rebuild_request(request: &LlmRequest, sent: &SentRequest) -> Model
     let limits = RequestLimits {
         room: None,
         context: sent.context,
+        output: sent.output,
         omitted: sent.omitted.iter().filter_map(|key| key.parse().ok()).collect(),
     };
     request_within(target, request, Budget::restored(sent.budget, sent.max_messages), &limits)
@@ -165,6 +189,8 @@ fn request_within(
     let budget =
         limits.context.map_or(budget, |context| budget.at_most(context_budget::of_context(context, &built)));
     built.messages = history::prepare(built.messages, request.user_request.as_deref(), budget);
+    built.options.default_output_tokens =
+        limits.output.map(|output| context_budget::output_room(limits.context, output, &built));
     built
 }
 

@@ -20,6 +20,7 @@ pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> Generat
         tool_choice: calling(config)
             .map(Calling::choice)
             .map(|choice| if answered { choice.unforced() } else { choice }),
+        ..GenerationOptions::default()
     }
 }
 

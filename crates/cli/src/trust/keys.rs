@@ -72,6 +72,7 @@ const KEY_RULES: &[(&str, KeyRule)] = &[
     ("providers.*.connectTimeoutS", Harmless(OWN_TIME)),
     ("providers.*.idleTimeoutS", Harmless(OWN_TIME)),
     ("models.*.context", Harmless(TEXT)),
+    ("models.*.output", Harmless("the provider's own limit remains")),
     // The limit of cost is computed with them.
     ("models.*.prices.*", Listed),
     ("retry.attempts", raised(4.0)),

@@ -56,9 +56,10 @@ fn remote_target(
     name: &str,
     provider: Arc<dyn Provider>,
 ) -> ModelTarget {
-    let context = settings.models.get(&config.name, name).context;
+    let facts = settings.models.get(&config.name, name);
     ModelTarget::new(provider, name, settings.budget)
-        .with_context(context)
+        .with_context(facts.context)
+        .with_output(facts.output)
         .with_origin(config.stamp())
         .with_memory(Arc::new(model_memory(settings)), model_address(config, name))
 }

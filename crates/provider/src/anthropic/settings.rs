@@ -5,7 +5,8 @@ use super::claude_generation::ClaudeGeneration;
 use crate::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, encoding, tool_names::ToolNames};
 use serde_json::{Value, json};
 
-/// The default of the required field `max_tokens`: the smallest limit among current models.
+/// The default of the required field `max_tokens` for a model that the catalogue does not have: the smallest limit among
+/// current models.
 const MAX_TOKENS: u32 = 8192;
 
 /// The default for models with adaptive thinking, which counts as output.
@@ -49,6 +50,7 @@ impl AnthropicSettings {
         let options = &request.options;
         let generation = ClaudeGeneration::from_model(&request.model);
         let limit = if generation < ClaudeGeneration::Adaptive { MAX_TOKENS } else { ADAPTIVE_MAX_TOKENS };
+        let limit = options.default_output_tokens.unwrap_or(limit);
         let mut settings = Self {
             max_tokens: options.max_output_tokens.unwrap_or(limit),
             tool_choice: tool_choice(request, names, generation),
@@ -82,7 +84,10 @@ impl AnthropicSettings {
             (_, None | Some(ReasoningEffort::Off)) => {}
             (ClaudeGeneration::Budgeted, Some(_)) if !thinking_allowed => {}
             (ClaudeGeneration::Budgeted, Some(effort)) => {
-                self.set_budget(effort_tokens(effort), options.max_output_tokens);
+                self.set_budget(
+                    effort_tokens(effort),
+                    options.max_output_tokens.or(options.default_output_tokens),
+                );
             }
             (ClaudeGeneration::Adaptive, Some(effort)) => {
                 self.set_effort(effort, json!({"type": "adaptive"}));

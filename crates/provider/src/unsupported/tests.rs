@@ -46,6 +46,7 @@ fn request() -> ModelRequest {
             response_schema: Some(json!({"type": "object"})),
             reasoning: Some(ReasoningEffort::Low),
             tool_choice: Some(ToolChoice::Auto),
+            ..GenerationOptions::default()
         },
         omitted: Vec::new(),
     }

@@ -362,6 +362,7 @@ fn options() -> impl Strategy<Value = GenerationOptions> {
                 response_schema,
                 reasoning,
                 tool_choice,
+                ..GenerationOptions::default()
             }
         },
     )

@@ -25,6 +25,7 @@ impl Attempts {
         self.limits = RequestLimits {
             room: self.limits.room,
             context: known.context.into_iter().chain(self.stated).min(),
+            output: target.output(),
             omitted,
         };
         let request = target.request(&self.request, &self.limits);
