@@ -29,6 +29,11 @@ pub struct ToolSpec {
 pub struct GenerationOptions {
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    pub top_k: Option<u32>,
+    pub presence_penalty: Option<f64>,
+    pub frequency_penalty: Option<f64>,
+    /// Gemini's safety settings, as they are.
+    pub safety_settings: Option<Value>,
     pub max_output_tokens: Option<u32>,
     /// The output limit in a format that requires one, unless `max_output_tokens` is set.
     pub default_output_tokens: Option<u32>,

@@ -22,6 +22,7 @@ pub(super) struct AnthropicSettings {
     pub(super) effort: Option<&'static str>,
     pub(super) temperature: Option<Value>,
     pub(super) top_p: Option<Value>,
+    pub(super) top_k: Option<u32>,
     pub(super) tool_choice: Option<Value>,
 }
 
@@ -35,6 +36,10 @@ pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
         ("seed", seed.is_some()),
         ("temperature", temperature.is_some() && settings.temperature.is_none()),
         ("top_p", top_p.is_some() && settings.top_p.is_none()),
+        ("top_k", request.options.top_k.is_some() && settings.top_k.is_none()),
+        ("presence_penalty", request.options.presence_penalty.is_some()),
+        ("frequency_penalty", request.options.frequency_penalty.is_some()),
+        ("safety_settings", request.options.safety_settings.is_some()),
         (
             "reasoning",
             reasoning.is_some_and(|effort| (effort != ReasoningEffort::Off) != (thinks || always_thinks)),
@@ -59,6 +64,7 @@ impl AnthropicSettings {
         settings.set_thinking(options, generation, thinking_allowed);
         if generation < ClaudeGeneration::NoSampling && settings.thinking.is_none() {
             settings.temperature = encoding::clamped(options.temperature, 1.0);
+            settings.top_k = options.top_k;
             // The API rejects both at once.
             settings.top_p = encoding::clamped(options.top_p, 1.0).filter(|_| settings.temperature.is_none());
         }

@@ -101,6 +101,38 @@ fn without_a_schema_field_the_schema_is_an_instruction() {
 }
 
 #[test]
+fn sampling_settings_are_sent_or_listed_as_unsupported() {
+    let mut request = conversation(Vec::new());
+    request.options.top_k = Some(40);
+    request.options.presence_penalty = Some(9.0);
+    request.options.frequency_penalty = Some(-0.5);
+    request.options.safety_settings = Some(json!([]));
+    let lines: Vec<String> = APIS
+        .iter()
+        .map(|api| {
+            let body = api.encode("", &request);
+            let groups = ["", "/generationConfig", "/options"].iter().filter_map(|group| body.pointer(group));
+            let fields = groups.flat_map(|group| group.as_object().into_iter().flatten());
+            let wanted = |name: &str| {
+                ["top", "presence", "frequency", "safety"].iter().any(|start| name.starts_with(start))
+            };
+            let sent: Vec<String> = fields
+                .filter(|(name, _)| wanted(name))
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            format!("{api:?}: {} | not {:?}", sent.join(" "), api.unsupported_options(&request))
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    Chat: top_k=40 presence_penalty=2.0 frequency_penalty=-0.5 | not ["safety_settings"]
+    Responses:  | not ["top_k", "presence_penalty", "frequency_penalty", "safety_settings"]
+    Anthropic: top_k=40 | not ["presence_penalty", "frequency_penalty", "safety_settings"]
+    Gemini: safetySettings=[] topK=40 presencePenalty=2.0 frequencyPenalty=-0.5 | not []
+    Ollama: top_k=40 presence_penalty=2.0 frequency_penalty=-0.5 | not ["safety_settings"]
+    "#);
+}
+
+#[test]
 fn a_group_without_fields_is_removed() {
     let mut request = conversation(vec![Omission::Field("options.seed".to_owned())]);
     request.options.seed = Some(1);

@@ -157,7 +157,7 @@ fn tool_choice_requires_a_declared_tool() {
 fn required_output_limit_is_the_configured_one_or_the_default_of_the_model() {
     let limit = |default_output_tokens, max_output_tokens| {
         let options =
-            GenerationOptions { default_output_tokens, max_output_tokens, ..GenerationOptions::default() };
+            GenerationOptions { max_output_tokens, default_output_tokens, ..GenerationOptions::default() };
         encode(&request("claude-sonnet-4-5", options), false)["max_tokens"].clone()
     };
     assert_eq!(limit(Some(64_000), None), 64_000);
