@@ -6,6 +6,7 @@
 //! | `answer` | the provider's stream as one response |
 //! | `attempts` | retries, shortened conversations, fallbacks |
 //! | `retries`, `context_budget` | the decisions, as pure functions: the retry policy with its backoff, and how much to shorten |
+//! | `think_tags` | reasoning in `<think>` tags |
 //! | `memory` | what servers said about their models, remembered for a week |
 //! | `notice` | notices to the client about retries and fallbacks |
 //!
@@ -19,6 +20,7 @@ pub mod memory;
 mod notice;
 mod retries;
 mod target;
+mod think_tags;
 
 pub use memory::{ModelAddress, ModelMemory};
 pub use notice::{NOTICE, Notice, NoticeKind};

@@ -139,7 +139,7 @@ fn generation_settings_merge_command_agent_and_file() {
     let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let provider = provider("one", &fake, ProviderApi::Gemini, "text");
-    let generate = "[generate]\ntemperature = 0.5\nmax_output_tokens = 100\ntopK = 3\n";
+    let generate = "[generate]\ntemperature = 0.5\nmax_output_tokens = 100\ncandidateCount = 3\n";
     env.file("lango.toml", format!("model = \"one/m\"\n{provider}{generate}{REST}"));
     env.file(
         "agents/a/root_agent.yaml",
@@ -154,7 +154,7 @@ generate_content_config:
     let output = env.lango_with_key(&["run", "hello"]).success();
     assert_snapshot!(output.snapshot().replace(session(&output.err), "ID"), @r#"
     Grüß dich 🌍
-    these settings have no effect: topK
+    these settings have no effect: candidateCount
     (to continue: lango run --session ID "…")
     [exit 0]
     "#);
