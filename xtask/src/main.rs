@@ -5,6 +5,7 @@
 mod adk_clients;
 mod bench;
 mod book;
+mod catalogue;
 mod check;
 mod conformance;
 mod deny;
@@ -27,6 +28,7 @@ cargo xtask check [--only STEP]… [--long] [--list]
 cargo xtask tidy                             dependencies between crates, sizes, style, a test for each scenario of the specification
 cargo xtask docs [--write]                   builds the book in docs/ with mdBook; --write updates its generated parts
 cargo xtask deny                             licences, advisories and sources of dependencies, by cargo-deny
+cargo xtask catalogue                        generates the model catalogue from the table of the Python package litellm
 cargo xtask bench [--list] [--json] [NAME]…  figures of a release build, with the noise of the machine; --list names them
 cargo xtask conformance [--base URL] [--transcripts DIR] [--as-recorded] [--verbose] [--json]
                                              compares the answers of our server, or of the one at URL, with recorded answers of ADK
@@ -52,6 +54,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["tidy"] => Ok(verdict(tidy::run(&Workspace::load()?)?)),
         ["docs", rest @ ..] => Ok(verdict(book::docs(&Workspace::load()?, rest)?)),
         ["deny"] => Ok(verdict(deny::run(&Workspace::load()?)?)),
+        ["catalogue"] => Ok(verdict(catalogue::run(&Workspace::load()?)?)),
         ["bench", rest @ ..] => Ok(verdict(bench::run(&Workspace::load()?, rest)?)),
         ["conformance"] => Ok(verdict(conformance::check(&Workspace::load()?)?)),
         ["conformance", rest @ ..] => Ok(verdict(conformance::run(&Workspace::load()?, rest)?)),

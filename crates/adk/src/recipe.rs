@@ -46,6 +46,12 @@ pub struct SentRequest {
     /// The context size that limited the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u32>,
+    /// The maximum output of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<u32>,
+    /// What the server does not support and the request leaves out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<String>,
     /// The hash of the body in hexadecimal digits; `None` for a model without a wire format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,

@@ -128,6 +128,9 @@ pub(crate) struct ModelsArgs {
     /// List all models of each provider
     #[arg(long)]
     pub(crate) all: bool,
+    /// Forget what servers said about their models: of this model (provider/model), or of all
+    #[arg(long, value_name = "MODEL", num_args = 0..=1, default_missing_value = "", conflicts_with = "provider")]
+    pub(crate) forget: Option<String>,
     /// Print each provider as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

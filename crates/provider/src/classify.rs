@@ -1,6 +1,7 @@
 //! Maps a provider's error to [`Error`]. Each provider has its own vocabulary; the reactions are the same for all.
 
 mod error_body;
+mod missing_model;
 mod patterns;
 mod retry_after;
 mod too_long;
@@ -32,6 +33,7 @@ pub(crate) fn classify(provider: &str, reported: &ReportedError<'_>) -> Error {
         None | Some(ErrorClass::RateLimited | ErrorClass::BadRequest) if too_long::is_too_long(reported) => {
             Some(ErrorClass::Overflow)
         }
+        None if missing_model::is_missing_model(reported) => Some(ErrorClass::Missing),
         class => class,
     };
     let class = class
@@ -60,7 +62,7 @@ fn class_of_status(status: u16) -> ErrorClass {
     match status {
         401 | 403 => ErrorClass::Auth,
         402 => ErrorClass::Quota,
-        404 => ErrorClass::Missing,
+        404 | 410 => ErrorClass::Missing,
         413 => ErrorClass::Overflow,
         429 => ErrorClass::RateLimited,
         // Timeout, conflict or too early: a retry may succeed.

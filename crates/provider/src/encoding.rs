@@ -65,6 +65,11 @@ pub(crate) fn clamped(setting: Option<f64>, max: f64) -> Option<Value> {
     setting.filter(|number| number.is_finite()).map(|number| number.clamp(0.0, max).into())
 }
 
+/// Clamps a penalty to the range that all providers accept.
+pub(crate) fn penalty(setting: Option<f64>) -> Option<Value> {
+    setting.filter(|number| number.is_finite()).map(|number| number.clamp(-2.0, 2.0).into())
+}
+
 pub(crate) fn text_block(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
 }

@@ -1,5 +1,6 @@
 //! Errors of a model call, and whether a retry can help.
 
+use crate::Omission;
 use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,9 @@ pub enum Error {
     ModelNotFound { provider: String, message: String },
     #[error("{provider} rejected the request: {message}")]
     BadRequest { provider: String, message: String },
+    /// The request is rejected for a part that the server does not support; without it the request may succeed.
+    #[error("{provider} does not support {what}: {message}")]
+    Unsupported { provider: String, message: String, what: Omission },
     #[error("{provider} is temporarily unavailable: {message}")]
     Transient {
         provider: String,
@@ -84,6 +88,7 @@ impl Error {
             | Self::OutputLimit { .. }
             | Self::ModelNotFound { .. }
             | Self::BadRequest { .. }
+            | Self::Unsupported { .. }
             | Self::Protocol { .. }
             | Self::Setup { .. }
             | Self::Failed { .. }
@@ -105,6 +110,7 @@ impl Error {
             Self::OutputLimit { .. } => "MAX_TOKENS",
             Self::ModelNotFound { .. } => "MODEL_NOT_FOUND",
             Self::BadRequest { .. } => "BAD_REQUEST",
+            Self::Unsupported { .. } => "UNSUPPORTED",
             Self::Transient { .. } => "TRANSIENT",
             Self::Truncated { .. } => "TRUNCATED",
             Self::Protocol { .. } => "PROTOCOL",
@@ -115,6 +121,11 @@ impl Error {
                 code
             }
         }
+    }
+
+    /// What to leave out of the request.
+    pub fn omission(&self) -> Option<&Omission> {
+        if let Self::Unsupported { what, .. } = self { Some(what) } else { None }
     }
 
     /// Replaces the message.
@@ -129,6 +140,7 @@ impl Error {
             | Self::MalformedCall { message, .. }
             | Self::ModelNotFound { message, .. }
             | Self::BadRequest { message, .. }
+            | Self::Unsupported { message, .. }
             | Self::Transient { message, .. }
             | Self::Protocol { message, .. }
             | Self::Setup { message, .. }

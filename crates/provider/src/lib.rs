@@ -5,7 +5,9 @@
 //! | [`message`] | messages and their parts |
 //! | [`request`] | messages, tools and options of one model call |
 //! | [`stream`] | the events of a streamed response |
+//! | [`omission`] | what a server does not support and a request leaves out |
 //! | [`error`] | errors of a model call, with retry advice |
+//! | [`catalogue`] | context sizes, output limits, prices and capabilities of published models |
 //! | [`wire_api`] | the supported wire formats and their common operations |
 //! | [`openai`], [`responses`], [`anthropic`], [`gemini`], [`ollama`] | encoder and decoder of one wire format each |
 //! | [`http`] | the HTTP client, framing of streams, transport errors |
@@ -16,6 +18,7 @@
 //! Opaque data (signatures, reasoning items) is sent back byte for byte.
 
 pub mod anthropic;
+pub mod catalogue;
 mod classify;
 mod decoding;
 mod encoding;
@@ -25,6 +28,7 @@ pub mod http;
 mod lenient;
 pub mod message;
 pub mod ollama;
+pub mod omission;
 pub mod openai;
 pub mod remote;
 pub mod request;
@@ -36,12 +40,14 @@ mod test_fixture;
 mod tool_names;
 mod tool_schema;
 mod truncate;
+mod unsupported;
 pub mod wire_api;
 mod wire_ids;
 
 pub use error::{Error, RetryAdvice};
 pub use http::SecretString;
 pub use message::{Media, MediaSource, MessagePart, ModelId, ModelMessage, Role, ToolCall, ToolResult};
+pub use omission::{MediaKind, Omission};
 pub use remote::{ProviderEndpoint, RemoteProvider};
 pub use request::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, ToolSpec};
 pub use stream::{Done, FinishReason, ModelStream, StreamEvent, TokenUsage, split_words};

@@ -10,6 +10,7 @@ mod model_list;
 use crate::{
     Error, MessagePart, ModelRequest, ModelStream, Provider, StreamEvent,
     http::{self, SecretString, StreamingCall},
+    unsupported,
 };
 use base_url::BaseUrl;
 use bounded_cache::{BoundedCache, Limits};
@@ -156,7 +157,15 @@ impl Provider for RemoteProvider {
         match self.prepare_call(&request) {
             Ok((body, call)) => {
                 let before = [StreamEvent::Sent(body)].into_iter().chain(self.warnings(&request));
-                stream::iter(before.collect::<Vec<_>>()).chain(call.stream()).boxed()
+                let before = stream::iter(before.collect::<Vec<_>>());
+                let (api, base_url) = (self.endpoint.api, self.endpoint.base_url.clone());
+                let events = call.stream().map(move |event| match event {
+                    StreamEvent::Error(error) => {
+                        StreamEvent::Error(unsupported::refine(api, &base_url, &request, error))
+                    }
+                    other => other,
+                });
+                before.chain(events).boxed()
             }
             Err(error) => stream::iter([StreamEvent::Error(error)]).boxed(),
         }

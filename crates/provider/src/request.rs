@@ -1,6 +1,6 @@
 //! The request of one model call: messages, tools and options.
 
-use crate::ModelMessage;
+use crate::{ModelMessage, Omission};
 use serde_json::Value;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +11,8 @@ pub struct ModelRequest {
     pub messages: Vec<ModelMessage>,
     pub tools: Vec<ToolSpec>,
     pub options: GenerationOptions,
+    /// What the server does not support; it is left out of the body.
+    pub omitted: Vec<Omission>,
 }
 
 /// The declaration of a tool.
@@ -27,7 +29,14 @@ pub struct ToolSpec {
 pub struct GenerationOptions {
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    pub top_k: Option<u32>,
+    pub presence_penalty: Option<f64>,
+    pub frequency_penalty: Option<f64>,
+    /// Gemini's safety settings, as they are.
+    pub safety_settings: Option<Value>,
     pub max_output_tokens: Option<u32>,
+    /// The output limit in a format that requires one, unless `max_output_tokens` is set.
+    pub default_output_tokens: Option<u32>,
     pub stop: Vec<String>,
     pub seed: Option<i64>,
     /// The JSON Schema that the answer must satisfy.

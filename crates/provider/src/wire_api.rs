@@ -7,7 +7,7 @@
 use crate::{
     Error, Media, ModelRequest, StreamEvent, anthropic, gemini,
     http::Framing,
-    ollama,
+    ollama, omission,
     openai::{self, Dialect},
     responses,
 };
@@ -40,13 +40,16 @@ impl WireApi {
 
     /// Encodes the body of a streaming request for the server at `base_url`.
     pub fn encode(self, base_url: &str, request: &ModelRequest) -> Value {
-        match self {
+        let request = &*omission::omit_from_request(self, request);
+        let mut body = match self {
             Self::Chat => openai::encode_for(request, true, &Dialect::for_base_url(base_url)),
             Self::Responses => responses::encode(request, true),
             Self::Anthropic => anthropic::encode(request, true),
             Self::Gemini => gemini::encode(request, true),
             Self::Ollama => ollama::encode(request, true),
-        }
+        };
+        omission::omit_from_body(self, &request.omitted, &mut body);
+        body
     }
 
     /// The options of a request that the format or the model does not support.

@@ -1,6 +1,6 @@
 //! Error responses before any event: a status, headers, and an error body in the format of the API.
 
-use super::{ProviderApi, http::FakeReply, script};
+use super::{ProviderApi, Rejection, http::FakeReply, script};
 use serde_json::{Value, json};
 
 /// The fields of an error in any API; each API uses those that it has.
@@ -48,6 +48,14 @@ pub(super) fn failure(api: ProviderApi, scenario: &str, key: &str) -> Option<Fak
         _ => return None,
     };
     Some(reply)
+}
+
+/// The response to a request that a test rejects.
+pub(super) fn rejection(api: ProviderApi, rejection: &Rejection) -> FakeReply {
+    let Rejection { status, message, .. } = rejection;
+    let kind = "invalid_request_error";
+    let fields = ErrorFields { kind, message, code: "", status: "INVALID_ARGUMENT", details: json!([]) };
+    FakeReply::json(*status, &body(api, *status, &fields))
 }
 
 fn rate_limit(api: ProviderApi, scenario: &str) -> FakeReply {

@@ -5,8 +5,9 @@ use lock::LockExt;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
+    fmt,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -48,6 +49,21 @@ pub(super) struct RequestLog {
     received: watch::Sender<Vec<Received>>,
     next: AtomicU64,
     visits: Mutex<HashMap<String, usize>>,
+    rejections: Mutex<HashMap<String, Arc<Rejection>>>,
+}
+
+/// Requests that a scenario of a test rejects. It answers all others with text.
+pub struct Rejection {
+    pub status: u16,
+    pub message: String,
+    /// Whether a request with this body is rejected.
+    pub when: Box<dyn Fn(&Value) -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rejection {{ {} {} }}", self.status, self.message)
+    }
 }
 
 impl RequestLog {
@@ -82,6 +98,14 @@ impl RequestLog {
         let count = visits.entry(path.to_owned()).or_default();
         *count += 1;
         *count
+    }
+
+    pub(super) fn reject(&self, scenario: &str, rejection: Rejection) {
+        self.rejections.locked().insert(scenario.to_owned(), Arc::new(rejection));
+    }
+
+    pub(super) fn rejection(&self, scenario: &str) -> Option<Arc<Rejection>> {
+        self.rejections.locked().get(scenario).cloned()
     }
 
     pub(super) fn requests(&self) -> Vec<Received> {

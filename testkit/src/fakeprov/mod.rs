@@ -54,7 +54,7 @@ mod responses;
 mod script;
 mod server;
 
-pub use log::Received;
+pub use log::{Received, Rejection};
 
 use self::log::RequestLog;
 use crate::ProviderApi;
@@ -195,6 +195,11 @@ impl FakeProvider {
     /// The base URL of the scenario.
     pub fn url(&self, scenario: &str) -> String {
         format!("http://127.0.0.1:{}/s/{scenario}", self.port)
+    }
+
+    /// Adds a scenario that rejects some requests and answers all others like `text`.
+    pub fn reject(&self, scenario: &str, rejection: Rejection) {
+        self.log.reject(scenario, rejection);
     }
 
     /// The requests received so far, oldest first.

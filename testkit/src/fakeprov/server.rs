@@ -2,7 +2,7 @@
 
 use super::{
     ProviderApi, SCENARIOS, differs,
-    failure::failure,
+    failure::{self, failure},
     http::{FakeConnection, FakeReply, FakeRequest},
     log::RequestLog,
     models,
@@ -81,7 +81,11 @@ async fn answer(
     request: &FakeRequest,
     (named, api, want): (&str, ProviderApi, RequestTarget),
 ) -> io::Result<After> {
-    let (scenario, pause) = with_pause(named);
+    let rejection = log.rejection(named);
+    if let Some(rejection) = rejection.as_ref().filter(|rejection| (rejection.when)(&request.json())) {
+        return reply(connection, &failure::rejection(api, rejection)).await;
+    }
+    let (scenario, pause) = with_pause(if rejection.is_some() { "text" } else { named });
     if !SCENARIOS.contains(&scenario) {
         return reply(connection, &not_found("scenario", named)).await;
     }

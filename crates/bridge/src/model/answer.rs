@@ -1,5 +1,6 @@
 //! Builds ADK responses from a provider's stream: partial responses as they arrive, and the final response.
 
+use super::think_tags::{Segment, ThinkTags};
 use crate::digest::sha256_hex;
 use adk::{
     content::{Content, Data, FunctionCall, Origin, Part},
@@ -21,6 +22,7 @@ pub(super) struct ResponseBuilder {
     provider: String,
     origin: Origin,
     parts: Vec<Part>,
+    tags: ThinkTags,
     usage: Option<TokenUsage>,
     /// The body of the request.
     body: Option<Bytes>,
@@ -52,13 +54,24 @@ impl ResponseBuilder {
     pub(super) fn new(provider: &str, origin: provider::ModelId, stream: bool) -> Self {
         let origin = Origin { provider: origin.provider, model: origin.model };
         let provider = provider.to_owned();
-        Self { stream, provider, origin, parts: Vec::new(), usage: None, body: None }
+        Self {
+            stream,
+            provider,
+            origin,
+            parts: Vec::new(),
+            tags: ThinkTags::default(),
+            usage: None,
+            body: None,
+        }
     }
 
     pub(super) fn push(&mut self, event: StreamEvent) -> Progress {
         match event {
-            StreamEvent::TextDelta { text, signature } => self.extend(Part::text(text), signature),
-            StreamEvent::Thought { text, signature } => self.extend(Part::thought(text), signature),
+            StreamEvent::TextDelta { text, signature } => self.extend_text(&text, signature),
+            StreamEvent::Thought { text, signature } => {
+                let delta = self.extend(Part::thought(text), signature);
+                self.partial(delta.into_iter().collect())
+            }
             StreamEvent::ToolCall(call) => {
                 self.parts.push(call_part(call));
                 Progress::Nothing
@@ -72,18 +85,37 @@ impl ResponseBuilder {
                 Progress::Nothing
             }
             StreamEvent::Warning(text) => Progress::Warning(text),
-            StreamEvent::Done(done) => match self.missing_answer(&done.finish) {
-                Some(error) => Progress::Failed(error, None),
-                None => Progress::Whole(Box::new(self.finish(done))),
-            },
+            StreamEvent::Done(done) => {
+                let rest = self.tags.finish();
+                self.extend(segment_part(rest), None);
+                match self.missing_answer(&done.finish) {
+                    Some(error) => Progress::Failed(error, None),
+                    None => Progress::Whole(Box::new(self.finish(done))),
+                }
+            }
             StreamEvent::Error(error) => Progress::Failed(error, None),
         }
     }
 
-    /// Appends text to the part that it continues. A signature closes its part; partial responses have no signatures.
-    fn extend(&mut self, chunk: Part, signature: Option<String>) -> Progress {
+    /// Appends text of the answer, which may contain reasoning in tags. A signature belongs to the last segment.
+    fn extend_text(&mut self, text: &str, mut signature: Option<String>) -> Progress {
+        let mut segments = self.tags.push(text);
+        if signature.is_some() && segments.is_empty() {
+            segments.push(self.tags.finish());
+        }
+        let last = segments.len().saturating_sub(1);
+        let mut deltas = Vec::new();
+        for (at, segment) in segments.into_iter().enumerate() {
+            let signature = if at == last { signature.take() } else { None };
+            deltas.extend(self.extend(segment_part(segment), signature));
+        }
+        self.partial(deltas)
+    }
+
+    /// Appends text to the part that it continues, and returns it if it is not empty. A signature closes its part.
+    fn extend(&mut self, chunk: Part, signature: Option<String>) -> Option<Part> {
         if chunk.is_empty() && signature.is_none() {
-            return Progress::Nothing;
+            return None;
         }
         let delta = chunk.clone();
         let continues = |last: &&mut Part| last.thought == chunk.thought && last.thought_signature.is_none();
@@ -94,10 +126,15 @@ impl ResponseBuilder {
         if let Some(last) = self.parts.last_mut().filter(|_| signature.is_some()) {
             last.thought_signature = signature;
         }
-        if !self.stream || delta.is_empty() {
+        Some(delta).filter(|delta| !delta.is_empty())
+    }
+
+    /// A partial response; partial responses have no signatures.
+    fn partial(&self, deltas: Vec<Part>) -> Progress {
+        if !self.stream || deltas.is_empty() {
             return Progress::Nothing;
         }
-        let content = Some(Content::new("model", vec![delta]));
+        let content = Some(Content::new("model", deltas));
         Progress::Partial(Box::new(LlmResponse { content, partial: true, ..LlmResponse::default() }))
     }
 
@@ -153,6 +190,13 @@ impl ResponseBuilder {
     /// The hash of the request's body in hexadecimal digits; `None` for a provider without a wire format.
     pub(super) fn body_hash(&self) -> Option<String> {
         self.body.as_deref().map(sha256_hex)
+    }
+}
+
+fn segment_part(segment: Segment) -> Part {
+    match segment {
+        Segment::Text(text) => Part::text(text),
+        Segment::Thought(text) => Part::thought(text),
     }
 }
 

@@ -1,11 +1,14 @@
 //! One model call of an agent, with its attempts: retry, retry with a shorter conversation, or fall back to another
 //! model.
 
+mod learning;
+
 use super::{
     answer::{MAX_TOKENS, Progress, ResponseBuilder},
+    memory::KnownLimits,
     notice::{Notice, NoticeKind},
     retries::{RetryDecision, RetryPolicy},
-    target::ModelTarget,
+    target::{ModelTarget, RequestLimits},
 };
 use crate::view::options;
 use adk::{
@@ -37,8 +40,12 @@ pub(super) struct Attempts {
     at: usize,
     /// Number of retries with the current target.
     tried: u32,
-    /// Token budget of the shortened conversation, once it was too long.
-    room: Option<u32>,
+    /// The limits of the last request.
+    limits: RequestLimits,
+    /// The context size that the server stated in this call.
+    stated: Option<u32>,
+    /// What this call learned about the current target.
+    learned: KnownLimits,
     /// Whether text of the answer was streamed. Reasoning does not count: another attempt replaces it.
     shown: bool,
     /// The failures of earlier targets.
@@ -75,7 +82,9 @@ impl Attempts {
             given_warnings,
             at: 0,
             tried: 0,
-            room: None,
+            limits: RequestLimits::default(),
+            stated: None,
+            learned: KnownLimits::default(),
             shown: false,
             failures: Vec::new(),
             notices: VecDeque::new(),
@@ -114,7 +123,7 @@ impl Attempts {
                     let event = events.next().await.unwrap_or_else(|| truncated(&self.targets[self.at]));
                     let progress = answer.push(event);
                     let progress =
-                        progress.with_sent(|| self.targets[self.at].sent(self.room, answer.body_hash()));
+                        progress.with_sent(|| self.targets[self.at].sent(&self.limits, answer.body_hash()));
                     if let Some(response) = self.apply(progress) {
                         return Some(response);
                     }
@@ -131,8 +140,19 @@ impl Attempts {
 
     fn ask(&mut self) {
         self.warn_of_ineffective_settings();
+        let request = self.next_request();
+        if let Some(what) = self.missing_capability(&request) {
+            if self.has_fallback() {
+                let (provider, message) =
+                    (self.targets[self.at].provider().to_owned(), "remembered".to_owned());
+                return self.fall_back(&Error::Unsupported { provider, message, what });
+            }
+            self.warn(format!(
+                "{what} is left out: the model does not support it; `lango models` shows more"
+            ));
+        }
         let target = &self.targets[self.at];
-        let events = target.ask(target.request(&self.request, self.room));
+        let events = target.ask(request);
         let answer = ResponseBuilder::new(target.provider(), target.origin(), self.stream);
         self.stage = Stage::Listen(events, answer);
     }
@@ -149,7 +169,9 @@ impl Attempts {
                 Some(Ok(*chunk))
             }
             Progress::Whole(response) => {
-                let response = self.with_cut_notice(self.with_fallback_notice(*response));
+                self.remember();
+                let response = self.with_unsupported_notice(self.with_fallback_notice(*response));
+                let response = self.with_cut_notice(response);
                 if response.finish_reason.as_deref() == Some(MAX_TOKENS) {
                     self.notify(self.cut_notice());
                 }
@@ -162,6 +184,9 @@ impl Attempts {
 
     /// Prepares the next attempt, or returns the error if there is none.
     fn recover(&mut self, error: Error, sent: Option<Box<SentRequest>>) -> Option<LlmError> {
+        if !self.shown && self.recover_unsupported(&error) {
+            return None;
+        }
         let decision = if self.shown { RetryDecision::Fail } else { self.retries.decide(&error, self.tried) };
         match decision {
             RetryDecision::Wait(left) => {
@@ -171,7 +196,7 @@ impl Attempts {
                 None
             }
             RetryDecision::Shorten if self.shorten(&error) => None,
-            RetryDecision::Shorten | RetryDecision::Fallback if self.at + 1 < self.targets.len() => {
+            RetryDecision::Shorten | RetryDecision::Fallback if self.has_fallback() => {
                 self.fall_back(&error);
                 None
             }
@@ -191,20 +216,21 @@ impl Attempts {
         self.notify(Notice { seconds, attempt: Some(self.tried), ..notice });
     }
 
-    /// Shortens a conversation that is too long, once. If the model rejects it again, the error is final for this
-    /// target.
-    fn shorten(&mut self, error: &Error) -> bool {
-        if self.room.is_some() {
-            return false;
+    fn has_fallback(&self) -> bool {
+        self.at + 1 < self.targets.len()
+    }
+
+    /// Calls another model if this one does not have a capability, and leaves out anything else that it does not support.
+    fn recover_unsupported(&mut self, error: &Error) -> bool {
+        match error.omission() {
+            Some(what) if what.is_capability() && self.has_fallback() => {
+                self.remember_missing(what);
+                self.fall_back(error);
+                true
+            }
+            Some(_) => self.leave_out(error),
+            None => false,
         }
-        let target = &self.targets[self.at];
-        self.room = target.shorter(&target.request(&self.request, None), &error.to_string());
-        if self.room.is_some() {
-            let message = format!("{}; retrying with a shortened conversation", head(error));
-            self.notify(Notice::new(NoticeKind::Shorter, message, self.targets[self.at].name()));
-            self.stage = Stage::Ask;
-        }
-        self.room.is_some()
     }
 
     fn fall_back(&mut self, error: &Error) {
@@ -212,7 +238,7 @@ impl Attempts {
         self.failures.push(failed);
         self.at += 1;
         self.tried = 0;
-        self.room = None;
+        self.forget_attempt();
         self.stage = Stage::Ask;
         let next = self.targets[self.at].name();
         let message = format!("{}; asking {next} instead", head(error));
@@ -236,7 +262,7 @@ impl Attempts {
             return format!("{error}; the requested wait of {wait:?} exceeds the limit of {cap:?}");
         }
         match self.tried {
-            _ if error.retry_advice() == RetryAdvice::Shorter && self.room.is_some() => {
+            _ if error.retry_advice() == RetryAdvice::Shorter && self.limits.room.is_some() => {
                 format!("{error}; a shortened conversation does not fit either")
             }
             0 => error.to_string(),

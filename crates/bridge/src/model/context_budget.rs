@@ -9,6 +9,9 @@ use provider::{ModelRequest, Role};
 /// Smaller numbers in an error message are not context sizes.
 const LEAST_CONTEXT: u32 = 1_000;
 
+/// A smaller output limit cuts off most answers; the estimate may be too high.
+const LEAST_OUTPUT: u32 = 1_024;
+
 /// The tokens that a context leaves for the conversation, after instruction, tools, maximum output and the error
 /// margin of the estimate.
 pub(super) fn of_context(context: u32, request: &ModelRequest) -> u32 {
@@ -25,6 +28,21 @@ pub(super) fn shorter(sent: &ModelRequest, context: Option<u32>) -> Option<u32> 
     let stated = context.map_or(u32::MAX, |context| of_context(context, sent));
     let tokens = (cost / 2).min(stated).max(LEAST_TOKENS);
     (tokens < cost).then_some(tokens)
+}
+
+/// The context size that leaves `tokens` for the conversation of a request: the inverse of [`of_context`].
+pub(super) fn context_for(tokens: u32, request: &ModelRequest) -> u32 {
+    let answer = request.options.max_output_tokens.unwrap_or_default();
+    let counted = tokens.saturating_add(fixed(request)).saturating_add(answer);
+    counted.div_ceil(4).saturating_mul(5)
+}
+
+/// The smaller of the model's maximum output and what a request leaves of the context, with the error margin of the estimate.
+pub(super) fn output_room(context: Option<u32>, output: u32, request: &ModelRequest) -> u32 {
+    let conversation = request.messages.iter().filter(|message| message.role != Role::System);
+    let cost = conversation.map(cost::of_message).fold(fixed(request), u32::saturating_add);
+    let used = cost.div_ceil(4).saturating_mul(5);
+    context.map_or(output, |context| output.min(context.saturating_sub(used).max(LEAST_OUTPUT.min(output))))
 }
 
 /// Tokens of instruction and tools.
@@ -144,5 +162,22 @@ mod tests {
         let tool = ToolSpec { name: "look".to_owned(), description: "Looks. ".repeat(100), parameters };
         let full = ModelRequest { tools: vec![tool], ..request(0) };
         assert_eq!(of_context(10_000, &full), 7_780);
+    }
+
+    #[test]
+    fn output_is_the_smaller_of_the_models_maximum_and_the_rest_of_the_context() {
+        assert_eq!(output_room(None, 64_000, &request(4_000)), 64_000);
+        assert_eq!(output_room(Some(200_000), 64_000, &request(4_000)), 64_000);
+        assert_eq!(output_room(Some(10_000), 64_000, &request(4_000)), 4_935);
+        assert_eq!(output_room(Some(4_000), 64_000, &request(4_000)), 1_024);
+        assert_eq!(output_room(Some(4_000), 512, &request(4_000)), 512);
+    }
+
+    #[test]
+    fn context_for_a_budget_leaves_that_budget() {
+        for tokens in [300, 2_000, 50_000] {
+            let left = of_context(context_for(tokens, &request(10)), &request(10));
+            assert!((tokens..tokens + 8).contains(&left), "{tokens}: {left}");
+        }
     }
 }

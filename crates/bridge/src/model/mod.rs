@@ -6,6 +6,8 @@
 //! | `answer` | the provider's stream as one response |
 //! | `attempts` | retries, shortened conversations, fallbacks |
 //! | `retries`, `context_budget` | the decisions, as pure functions: the retry policy with its backoff, and how much to shorten |
+//! | `think_tags` | reasoning in `<think>` tags |
+//! | `memory` | what servers said about their models, remembered for a week |
 //! | `notice` | notices to the client about retries and fallbacks |
 //!
 //! **Invariant.** The streamed and the stored response are one answer of one model: a failed attempt leaves no part
@@ -14,10 +16,13 @@
 mod answer;
 mod attempts;
 mod context_budget;
+pub mod memory;
 mod notice;
 mod retries;
 mod target;
+mod think_tags;
 
+pub use memory::{ModelAddress, ModelMemory};
 pub use notice::{NOTICE, Notice, NoticeKind};
 pub use retries::RetryPolicy;
 /// The former name of [`RetryPolicy`].
@@ -59,7 +64,7 @@ impl ModelAdapter {
 
     /// The request for the first model.
     pub fn request(&self, request: &LlmRequest) -> ModelRequest {
-        self.targets[0].request(request, None)
+        self.targets[0].next_request(request)
     }
 }
 

@@ -32,6 +32,8 @@ pub enum NoticeKind {
     Fallback,
     /// The same model is called again with a shortened conversation.
     Shorter,
+    /// The same model is called again without what it does not support.
+    Unsupported,
     /// The output limit cut the answer off.
     Cut,
     /// Information for the user that changes nothing.

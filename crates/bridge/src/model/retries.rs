@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The retry policy: how often and after which backoff a failed model call is repeated.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
-    /// Maximum number of retries per model.
+    /// Maximum number of attempts per model, the first one included.
     pub attempts: u32,
     /// The first backoff, unless the provider specifies one; doubled each time.
     pub base: Duration,
@@ -20,7 +20,7 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     fn default() -> Self {
         let (base, cap) = (Duration::from_millis(500), Duration::from_mins(1));
-        Self { attempts: 3, base, cap, jitter: random }
+        Self { attempts: 4, base, cap, jitter: random }
     }
 }
 
@@ -40,7 +40,7 @@ impl RetryPolicy {
     /// The decision for an error after `tried` retries.
     pub(super) fn decide(&self, error: &Error, tried: u32) -> RetryDecision {
         match error.retry_advice() {
-            RetryAdvice::After(requested) if tried < self.attempts => {
+            RetryAdvice::After(requested) if tried.saturating_add(1) < self.attempts => {
                 let wait = requested.unwrap_or_else(|| self.backoff(tried));
                 if wait <= self.cap { RetryDecision::Wait(wait) } else { RetryDecision::Fallback }
             }
@@ -75,6 +75,7 @@ fn another_may_help(error: &Error) -> bool {
             | Error::Protocol { .. }
             | Error::Setup { .. }
             | Error::ModelNotFound { .. }
+            | Error::Unsupported { .. }
             | Error::OutputLimit { .. }
             | Error::Filtered { .. }
     )
@@ -115,6 +116,15 @@ mod tests {
             (0..4).map(|tried| retries().decide(&limited(None), tried)).collect();
         let waits = [500, 1_000, 2_000].map(|millis| RetryDecision::Wait(Duration::from_millis(millis)));
         assert_eq!(decisions, [waits[0], waits[1], waits[2], RetryDecision::Fallback]);
+    }
+
+    #[test]
+    fn attempts_include_the_first_call() {
+        let decide = |attempts, tried| RetryPolicy { attempts, ..retries() }.decide(&limited(None), tried);
+        assert_eq!(decide(1, 0), RetryDecision::Fallback);
+        assert_eq!(decide(0, 0), RetryDecision::Fallback);
+        assert!(matches!(decide(2, 0), RetryDecision::Wait(_)));
+        assert_eq!(decide(2, 1), RetryDecision::Fallback);
     }
 
     #[test]

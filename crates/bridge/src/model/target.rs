@@ -1,19 +1,16 @@
 //! A model of a provider, its name, and the token budget of its requests.
 
-use super::context_budget;
+use super::{
+    context_budget,
+    memory::{KnownLimits, ModelAddress, ModelMemory},
+};
 use crate::view::{budget::Budget, history, messages, options};
 use adk::{
     model::{ContentRef, LlmRequest},
     recipe::SentRequest,
 };
-use provider::{ModelId, ModelRequest, ModelStream, Provider};
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use provider::{ModelId, ModelRequest, ModelStream, Omission, Provider};
+use std::{fmt, sync::Arc};
 
 #[derive(Clone)]
 pub struct ModelTarget {
@@ -24,8 +21,22 @@ pub struct ModelTarget {
     origin: String,
     budget: Budget,
     context: Option<u32>,
-    /// The context size that the provider stated in an error, so that later calls respect it; zero if unknown.
-    learned: Arc<AtomicU32>,
+    output: Option<u32>,
+    memory: Arc<ModelMemory>,
+    address: ModelAddress,
+}
+
+/// The limits of one request. They are fixed when it is built, because the memory may change meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RequestLimits {
+    /// Token budget of a conversation that was too long.
+    pub(super) room: Option<u32>,
+    /// The context size.
+    pub(super) context: Option<u32>,
+    /// The maximum output of the model.
+    pub(super) output: Option<u32>,
+    /// What the server does not support.
+    pub(super) omitted: Vec<Omission>,
 }
 
 impl ModelTarget {
@@ -36,12 +47,33 @@ impl ModelTarget {
             model => format!("{}/{model}", provider.name()),
         };
         let origin = provider.name().to_owned();
-        Self { provider, model, name, origin, budget, context: None, learned: Arc::default() }
+        let address = ModelAddress { model: name.clone(), ..ModelAddress::default() };
+        Self {
+            provider,
+            model,
+            name,
+            origin,
+            budget,
+            context: None,
+            output: None,
+            memory: Arc::default(),
+            address,
+        }
+    }
+
+    /// Sets the memory, and the address by which it knows this model.
+    pub fn with_memory(self, memory: Arc<ModelMemory>, address: ModelAddress) -> Self {
+        Self { memory, address, ..self }
     }
 
     /// Sets the context size in tokens.
     pub fn with_context(self, context: Option<u32>) -> Self {
         Self { context, ..self }
+    }
+
+    /// Sets the maximum output in tokens, for formats that require an output limit.
+    pub fn with_output(self, output: Option<u32>) -> Self {
+        Self { output, ..self }
     }
 
     /// Sets the origin of opaque data: one provider may have several wire formats.
@@ -70,21 +102,44 @@ impl ModelTarget {
         self.provider.stream(request)
     }
 
-    /// The request for this model, with at most `most` tokens of conversation.
-    pub(super) fn request(&self, request: &LlmRequest, most: Option<u32>) -> ModelRequest {
-        request_within(self.origin(), request, self.budget_within(most), self.context())
+    /// What is known of the model, and a warning if the memory is damaged.
+    pub(super) fn known(&self) -> (KnownLimits, Option<String>) {
+        let (known, warning) = self.memory.known(&self.address);
+        (KnownLimits { context: self.context.into_iter().chain(known.context).min(), ..known }, warning)
     }
 
-    /// How a request with at most `most` tokens of conversation is built.
-    pub(super) fn sent(&self, most: Option<u32>, sha256: Option<String>) -> SentRequest {
-        let budget = self.budget_within(most);
+    /// Remembers facts about the model; a warning if they cannot be stored.
+    pub(super) fn learn(&self, learned: &KnownLimits) -> Option<String> {
+        self.memory.learn(&self.address, learned)
+    }
+
+    /// The request for this model within the limits.
+    pub(super) fn request(&self, request: &LlmRequest, limits: &RequestLimits) -> ModelRequest {
+        request_within(self.origin(), request, self.budget_within(limits.room), limits)
+    }
+
+    /// The request for this model within the known limits.
+    pub(super) fn next_request(&self, request: &LlmRequest) -> ModelRequest {
+        let KnownLimits { omitted, context } = self.known().0;
+        self.request(request, &RequestLimits { room: None, context, output: self.output, omitted })
+    }
+
+    pub(super) fn output(&self) -> Option<u32> {
+        self.output
+    }
+
+    /// How a request within the limits is built.
+    pub(super) fn sent(&self, limits: &RequestLimits, sha256: Option<String>) -> SentRequest {
+        let budget = self.budget_within(limits.room);
         SentRequest {
             provider: self.provider.name().to_owned(),
             origin: self.origin.clone(),
             model: self.model.clone(),
             budget: budget.tokens(),
             max_messages: budget.max_messages(),
-            context: self.context(),
+            context: limits.context,
+            output: limits.output,
+            omitted: limits.omitted.iter().map(Omission::key).collect(),
             sha256,
         }
     }
@@ -93,43 +148,34 @@ impl ModelTarget {
         most.map_or(self.budget, |most| self.budget.at_most(most))
     }
 
-    /// The smaller of the configured and the learned context size.
-    fn context(&self) -> Option<u32> {
-        let learned = Some(self.learned.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0);
-        self.context.into_iter().chain(learned).min()
-    }
-
     /// The body of a request; `None` if the provider has no wire format.
     pub(super) fn encode(&self, request: &ModelRequest) -> Option<Vec<u8>> {
         self.provider.encode(request).map(Vec::from)
-    }
-
-    /// The budget for a conversation after `sent` was too long; `None` if it cannot be shortened.
-    pub(super) fn shorter(&self, sent: &ModelRequest, complaint: &str) -> Option<u32> {
-        let stated = context_budget::limit_in(complaint);
-        if let Some(context) = stated {
-            self.learned.store(context, Ordering::Relaxed);
-        }
-        context_budget::shorter(sent, stated)
     }
 }
 
 /// The request for a model: the system message, then a legal history within the budget.
 pub fn request_for(target: ModelId, request: &LlmRequest, budget: Budget) -> ModelRequest {
-    request_within(target, request, budget, None)
+    request_within(target, request, budget, &RequestLimits::default())
 }
 
 /// Rebuilds the request that was sent.
 pub(crate) fn rebuild_request(request: &LlmRequest, sent: &SentRequest) -> ModelRequest {
     let target = ModelId { provider: sent.origin.clone(), model: sent.model.clone() };
-    request_within(target, request, Budget::restored(sent.budget, sent.max_messages), sent.context)
+    let limits = RequestLimits {
+        room: None,
+        context: sent.context,
+        output: sent.output,
+        omitted: sent.omitted.iter().filter_map(|key| key.parse().ok()).collect(),
+    };
+    request_within(target, request, Budget::restored(sent.budget, sent.max_messages), &limits)
 }
 
 fn request_within(
     target: ModelId,
     request: &LlmRequest,
     budget: Budget,
-    context: Option<u32>,
+    limits: &RequestLimits,
 ) -> ModelRequest {
     let conversation = messages::convert(&request.contents, &target);
     let all = messages::system(&request.config).into_iter().chain(conversation).collect();
@@ -138,10 +184,13 @@ fn request_within(
         model: target.model,
         tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
         options: options::options(&request.config, ends_with_results(&request.contents)),
+        omitted: limits.omitted.clone(),
     };
     let budget =
-        context.map_or(budget, |context| budget.at_most(context_budget::of_context(context, &built)));
+        limits.context.map_or(budget, |context| budget.at_most(context_budget::of_context(context, &built)));
     built.messages = history::prepare(built.messages, request.user_request.as_deref(), budget);
+    built.options.default_output_tokens =
+        limits.output.map(|output| context_budget::output_room(limits.context, output, &built));
     built
 }
 

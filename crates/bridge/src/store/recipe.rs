@@ -20,7 +20,7 @@ use std::{collections::HashMap, sync::Arc};
 
 /// The version of the view: how events become a request. A change of the view that changes requests increments it, so
 /// that a difference to an older recipe can be explained.
-const VIEW_VERSION: u32 = 2;
+const VIEW_VERSION: u32 = 3;
 /// How many hashes of stored texts a session remembers.
 const KNOWN_TEXTS: usize = 8;
 /// Rows per read.

@@ -12,6 +12,10 @@ pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> Generat
     GenerationOptions {
         temperature: config.temperature,
         top_p: config.top_p,
+        top_k: top_k(config),
+        presence_penalty: read(&config.extra, "presencePenalty"),
+        frequency_penalty: read(&config.extra, "frequencyPenalty"),
+        safety_settings: read::<Vec<Value>>(&config.extra, "safetySettings").map(Value::from),
         max_output_tokens: config.max_output_tokens,
         stop: config.stop_sequences.clone(),
         seed: config.seed,
@@ -20,7 +24,15 @@ pub(crate) fn options(config: &GenerateContentConfig, answered: bool) -> Generat
         tool_choice: calling(config)
             .map(Calling::choice)
             .map(|choice| if answered { choice.unforced() } else { choice }),
+        ..GenerationOptions::default()
     }
+}
+
+/// ADK's type is a float, as in `40.0`.
+fn top_k(config: &GenerateContentConfig) -> Option<u32> {
+    let number: f64 = read(&config.extra, "topK")?;
+    let is_whole = number >= 1.0 && number.fract() == 0.0;
+    format!("{number:.0}").parse().ok().filter(|_| is_whole)
 }
 
 /// The tools that the model may call, if the settings name several.
@@ -43,6 +55,9 @@ fn is_known(config: &GenerateContentConfig, key: &str, value: &Value) -> bool {
         "thinkingConfig" => thinking(config).is_some_and(|thinking| thinking.show != Some(false)),
         "toolConfig" => calling(config).is_some(),
         "responseJsonSchema" => true,
+        "topK" => top_k(config).is_some(),
+        "presencePenalty" | "frequencyPenalty" => value.is_number(),
+        "safetySettings" => value.is_array(),
         "responseMimeType" => value == "text/plain" || options(config, false).response_schema.is_some(),
         _ => false,
     }
@@ -218,17 +233,46 @@ mod tests {
     }
 
     #[test]
+    fn sampling_and_safety_settings_are_read_in_either_spelling() {
+        let safety = json!([{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]);
+        for config in [
+            config(
+                json!({"topK": 40, "presencePenalty": 0.1, "frequencyPenalty": -1, "safetySettings": safety}),
+            ),
+            config(
+                json!({"top_k": 40.0, "presence_penalty": 0.1, "frequency_penalty": -1, "safety_settings": safety}),
+            ),
+        ] {
+            let read = options(&config, false);
+            assert_eq!(
+                (read.top_k, read.presence_penalty, read.frequency_penalty),
+                (Some(40), Some(0.1), Some(-1.0))
+            );
+            assert_eq!(read.safety_settings.as_ref(), Some(&safety));
+            assert!(without_effect(&config).is_empty());
+        }
+    }
+
+    #[test]
     fn settings_without_effect_are_listed() {
         let config = config(json!({
             "temperature": 0.5,
-            "topK": 40,
-            "presence_penalty": 0.1,
+            "topK": 0.5,
+            "presence_penalty": "much",
+            "candidateCount": 2,
             "thinkingConfig": {"thinkingLevel": "hard"},
             "toolConfig": {"functionCallingConfig": {"mode": "SOME"}},
             "responseMimeType": "application/json",
             "labels": null,
         }));
-        let named = ["topK", "presence_penalty", "thinkingConfig", "toolConfig", "responseMimeType"];
+        let named = [
+            "topK",
+            "presence_penalty",
+            "candidateCount",
+            "thinkingConfig",
+            "toolConfig",
+            "responseMimeType",
+        ];
         assert_eq!(without_effect(&config), named);
         assert_eq!(options(&config, false).temperature, Some(0.5));
     }

@@ -409,12 +409,12 @@ async fn warning_is_sent_once() {
 async fn settings_without_effect_are_warned_of_once() {
     let fake = Fake::called("one", vec![hello(), hello()]);
     let config: GenerateContentConfig =
-        serde_json::from_value(json!({"topK": 40, "temperature": 0.5, "frequencyPenalty": 1})).unwrap();
+        serde_json::from_value(json!({"candidateCount": 40, "temperature": 0.5, "logprobs": 1})).unwrap();
     let model = one(&fake);
     let ask = async || -> Vec<_> {
         model.generate(LlmRequest { config: config.clone(), ..request() }, true).collect().await
     };
-    assert_snapshot!(line(&ask().await[0]), @r#"…  {"kind":"warning","message":"these settings have no effect: topK, frequencyPenalty","model":"one/small"}"#);
+    assert_snapshot!(line(&ask().await[0]), @r#"…  {"kind":"warning","message":"these settings have no effect: candidateCount, logprobs","model":"one/small"}"#);
     assert_eq!(line(&ask().await[0]), "… Hello");
     assert_eq!(fake.last_request().options.temperature, Some(0.5));
 }
@@ -458,4 +458,25 @@ async fn cancellation_ends_a_retry_wait() {
         assert_eq!(*last.lock().unwrap(), Some(57), "{}", backend.name);
         assert_eq!(fake.requests().len(), 1);
     }
+}
+
+#[tokio::test]
+async fn reasoning_in_tags_is_a_thought_part() {
+    let fake = Fake::called(
+        "one",
+        vec![vec![text("<thi"), text("nk>Hm.</think>\n\nHello"), text(" there"), done()]],
+    );
+    let responses: Vec<_> = one(&fake).generate(request(), true).collect().await;
+    let parts = |response: &Result<LlmResponse, LlmError>| {
+        let content = response.as_ref().unwrap().content.clone().unwrap_or_default();
+        let part = |part: &adk::content::Part| {
+            format!("{}{:?}", if part.is_thought() { "~" } else { "" }, part.as_text())
+        };
+        content.parts.iter().map(part).collect::<Vec<_>>().join(" ")
+    };
+    assert_snapshot!(responses.iter().map(parts).collect::<Vec<_>>().join("\n"), @r#"
+    ~Some("Hm.") Some("Hello")
+    Some(" there")
+    ~Some("Hm.") Some("Hello there")
+    "#);
 }

@@ -26,3 +26,4 @@ mod turn_owners;
 mod turn_queue;
 mod turn_records;
 mod turn_runs;
+mod unsupported;

@@ -16,7 +16,7 @@ use provider::StreamEvent;
 use serde_json::json;
 
 async fn generate(events: Vec<StreamEvent>, stream: bool) -> Vec<Result<LlmResponse, LlmError>> {
-    let once = RetryPolicy { attempts: 0, ..RetryPolicy::default() };
+    let once = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     let adapter = ModelAdapter::new(Fake::new(vec![events]), "m1", Budget::default()).with_retries(once);
     let request = LlmRequest { contents: vec![Content::user("hi").into()], ..LlmRequest::default() };
     adapter.generate(request, stream).collect().await

@@ -337,7 +337,7 @@ async fn first_user_message_becomes_the_title() {
 async fn empty_model_response_leaves_the_next_request_legal() {
     for backend in backends() {
         let model = Fake::new(vec![vec![done()], vec![text(""), done()], vec![text("  "), done()]]);
-        let retries = Retries { attempts: 0, ..Retries::default() };
+        let retries = Retries { attempts: 1, ..Retries::default() };
         let adapter = ModelAdapter::new(model.clone(), "small", Budget::default()).with_retries(retries);
         let agent = start(&backend.store, LlmAgent { model: Arc::new(adapter), ..root(&model) }).await;
         for text in ["one", "two", "three"] {

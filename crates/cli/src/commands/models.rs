@@ -1,5 +1,7 @@
 //! `lango models`: the providers and their models.
 
+mod memory;
+
 use super::survey::{Report, report, survey};
 use crate::{
     args::ModelsArgs,
@@ -7,6 +9,7 @@ use crate::{
     screen::{json, one_line},
 };
 use anyhow::anyhow;
+use bridge::model::memory::RememberedModel;
 use provider::remote::ModelInfo;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -15,12 +18,17 @@ use std::io::{self, Write};
 const DEFAULT_LIMIT: usize = 10;
 
 pub(crate) async fn models(settings: &Settings, models: &ModelsArgs) -> anyhow::Result<()> {
+    if let Some(model) = &models.forget {
+        return memory::forget(settings, model);
+    }
+    let mut remembered = memory::remembered(settings);
     let reports = match &models.provider {
         Some(name) => {
             let known = settings.providers.names();
             let provider = settings.providers.get(name);
             let provider = provider
                 .ok_or_else(|| anyhow!("there is no provider {name:?}; the providers are {known}"))?;
+            remembered.retain(|model| memory::belongs_to(model, provider));
             vec![report(provider).await]
         }
         None => survey(settings).await,
@@ -28,10 +36,13 @@ pub(crate) async fn models(settings: &Settings, models: &ModelsArgs) -> anyhow::
     let mut out = io::stdout().lock();
     for report in &reports {
         if models.json {
-            writeln!(out, "{}", json(&as_json(report))?)?;
+            writeln!(out, "{}", json(&as_json(report, &remembered))?)?;
         } else {
             write_report(&mut out, report, if models.all { usize::MAX } else { DEFAULT_LIMIT })?;
         }
+    }
+    if !models.json {
+        memory::write_remembered(&mut out, settings, &remembered)?;
     }
     if !models.json && models.provider.is_none() {
         writeln!(out, "demo is always available, and scripted/FILE replays a script")?;
@@ -67,7 +78,17 @@ fn write_report(out: &mut impl Write, report: &Report<'_>, limit: usize) -> io::
     }
 }
 
-fn as_json(report: &Report<'_>) -> Value {
+fn as_json(report: &Report<'_>, remembered: &[RememberedModel]) -> Value {
+    let mut json = report_json(report);
+    let own = remembered.iter().filter(|model| memory::belongs_to(model, report.provider));
+    let own: Vec<Value> = own.map(memory::as_json).collect();
+    if !own.is_empty() {
+        json["remembered"] = own.into();
+    }
+    json
+}
+
+fn report_json(report: &Report<'_>) -> Value {
     let model = |model: &ModelInfo| json!({"id": model.id, "context": model.context});
     json!({
         "provider": report.provider.name,

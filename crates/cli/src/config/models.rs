@@ -2,6 +2,7 @@
 
 use super::{ConfigError, Env, Providers};
 use bridge::model::Retries;
+use provider::catalogue::{self, PublishedPrices};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -9,8 +10,14 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ModelConfig {
     /// Context window of the model, in tokens. A request is shortened to fit it.
+    ///
+    /// Default: that of the model catalogue
     pub(crate) context: Option<u32>,
-    /// Prices of a million tokens, in any one currency.
+    /// Maximum output of the model, in tokens. It is sent only in a wire format that requires an output limit.
+    ///
+    /// Default: that of the model catalogue
+    pub(crate) output: Option<u32>,
+    /// Prices of a million tokens, in US dollars. The model catalogue has those of the known providers.
     pub(crate) prices: Option<Prices>,
 }
 
@@ -41,10 +48,22 @@ impl Models {
         Self(written.into_iter().map(|(name, config)| (qualified(name), config)).collect())
     }
 
-    /// Finds a model by the name or the stamp of its provider. A stamp may have the wire format after the name.
+    /// Finds a model by the name or the stamp of its provider. A stamp may have the wire format after the name. The model
+    /// catalogue has what is not configured.
     pub(crate) fn get(&self, provider: &str, model: &str) -> ModelConfig {
         let provider = provider.split('+').next().unwrap_or_default();
-        self.0.get(&format!("{provider}/{model}")).copied().unwrap_or_default()
+        let own = self.0.get(&format!("{provider}/{model}")).copied().unwrap_or_default();
+        let Some(published) = catalogue::find(provider, model) else { return own };
+        let prices = published.prices.map(|PublishedPrices { input, cached, output }| Prices {
+            input,
+            cached,
+            output,
+        });
+        ModelConfig {
+            context: own.context.or(published.context),
+            output: own.output.or(published.output),
+            prices: own.prices.or(prices),
+        }
     }
 }
 
@@ -71,9 +90,9 @@ impl Seconds {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct Retry {
-    /// How many times a call of each model is retried after its first failure.
+    /// How often each model is called until it answers, the first call included; `1` means no retry.
     ///
-    /// Default: `3`
+    /// Default: `4`
     /// Environment: `LANGO_RETRY_ATTEMPTS`
     attempts: Option<u32>,
     /// The longest wait between two attempts. If the provider asks for a longer one, the fallback is used.

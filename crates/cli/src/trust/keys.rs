@@ -72,9 +72,10 @@ const KEY_RULES: &[(&str, KeyRule)] = &[
     ("providers.*.connectTimeoutS", Harmless(OWN_TIME)),
     ("providers.*.idleTimeoutS", Harmless(OWN_TIME)),
     ("models.*.context", Harmless(TEXT)),
+    ("models.*.output", Harmless("the provider's own limit remains")),
     // The limit of cost is computed with them.
     ("models.*.prices.*", Listed),
-    ("retry.attempts", raised(3.0)),
+    ("retry.attempts", raised(4.0)),
     ("retry.maxWaitS", raised(60.0)),
     ("limits.modelCalls", raised_or_zero(500.0)),
     ("limits.toolCalls", Harmless(RESTRICTS)),

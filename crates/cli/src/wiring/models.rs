@@ -2,7 +2,10 @@
 
 use crate::config::{self, ApiName, ConfigError, Filled, Key, ModelName, ProviderConfig, Settings};
 use anyhow::{Context, bail};
-use bridge::{Budget, ModelAdapter, model::ModelTarget};
+use bridge::{
+    Budget, ModelAdapter,
+    model::{ModelAddress, ModelMemory, ModelTarget},
+};
 use demo::DemoProvider;
 use futures::{StreamExt, future, stream};
 use provider::{
@@ -53,8 +56,25 @@ fn remote_target(
     name: &str,
     provider: Arc<dyn Provider>,
 ) -> ModelTarget {
-    let context = settings.models.get(&config.name, name).context;
-    ModelTarget::new(provider, name, settings.budget).with_context(context).with_origin(config.stamp())
+    let facts = settings.models.get(&config.name, name);
+    ModelTarget::new(provider, name, settings.budget)
+        .with_context(facts.context)
+        .with_output(facts.output)
+        .with_origin(config.stamp())
+        .with_memory(Arc::new(model_memory(settings)), model_address(config, name))
+}
+
+/// What servers said about their models, shared by all processes with this data directory.
+pub(crate) fn model_memory(settings: &Settings) -> ModelMemory {
+    ModelMemory::in_file(settings.home.join("model-memory.json"))
+}
+
+/// The key of a model in the memory.
+pub(crate) fn model_address(config: &ProviderConfig, model: &str) -> ModelAddress {
+    // A key that is not set is no secret in the address.
+    let endpoint = endpoint(config)
+        .unwrap_or_else(|_| ProviderEndpoint::new(&config.name, api(config.api), &config.base_url));
+    ModelAddress { address: endpoint.address(), api: config.api.name().to_owned(), model: model.to_owned() }
 }
 
 fn scripted(model: &ModelName, file: &str, budget: Budget) -> anyhow::Result<ModelTarget> {

@@ -177,6 +177,8 @@ fn models_and_doctor_have_help() {
 
     Options:
           --all               List all models of each provider
+          --forget [<MODEL>]  Forget what servers said about their models: of this model
+                              (provider/model), or of all
           --json              Print each provider as one line of JSON
           --config <FILE>     The configuration file [default: lango.toml here, else in the data
                               directory]

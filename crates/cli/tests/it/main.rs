@@ -35,3 +35,4 @@ mod spec;
 mod together;
 mod tools;
 mod trust;
+mod unsupported;

@@ -139,7 +139,7 @@ fn generation_settings_merge_command_agent_and_file() {
     let fake = FakeProvider::start_blocking();
     let env = TestEnv::new();
     let provider = provider("one", &fake, ProviderApi::Gemini, "text");
-    let generate = "[generate]\ntemperature = 0.5\nmax_output_tokens = 100\ntopK = 3\n";
+    let generate = "[generate]\ntemperature = 0.5\nmax_output_tokens = 100\ncandidateCount = 3\n";
     env.file("lango.toml", format!("model = \"one/m\"\n{provider}{generate}{REST}"));
     env.file(
         "agents/a/root_agent.yaml",
@@ -154,7 +154,7 @@ generate_content_config:
     let output = env.lango_with_key(&["run", "hello"]).success();
     assert_snapshot!(output.snapshot().replace(session(&output.err), "ID"), @r#"
     Grüß dich 🌍
-    these settings have no effect: topK
+    these settings have no effect: candidateCount
     (to continue: lango run --session ID "…")
     [exit 0]
     "#);
@@ -176,4 +176,41 @@ generate_content_config:
 /// The generated session id in the notice of `lango run`.
 fn session(stderr: &str) -> &str {
     stderr.split("--session ").nth(1).unwrap().split(' ').next().unwrap()
+}
+
+/// The output limits in the bodies that each wire format gets for this model.
+#[test]
+fn output_limit_is_sent_only_where_the_format_requires_one() {
+    let fake = FakeProvider::start_blocking();
+    for api in ProviderApi::ALL {
+        let env = TestEnv::new();
+        let provider = provider("fake", &fake, api, "text");
+        env.file("lango.toml", format!("model = \"fake/claude-sonnet-4-5\"\n{provider}{REST}"));
+        env.lango_with_key(&["run", "hello"]).success();
+    }
+    let limits: Vec<String> = fake
+        .requests()
+        .iter()
+        .map(|request| {
+            let text = request.body.to_string();
+            let names = [
+                "max_tokens",
+                "max_completion_tokens",
+                "max_output_tokens",
+                "maxOutputTokens",
+                "num_predict",
+            ];
+            let sent = names.iter().filter(|name| text.contains(&format!("\"{name}\"")));
+            let sent: Vec<String> = sent.map(|name| format!("{name} {}", request.body[name])).collect();
+            let sent = if sent.is_empty() { "none".to_owned() } else { sent.join(" ") };
+            format!("{}: {sent}", request.api.unwrap().name())
+        })
+        .collect();
+    assert_snapshot!(limits.join("\n"), @"
+    openai: none
+    responses: none
+    anthropic: max_tokens 64000
+    gemini: none
+    ollama: none
+    ");
 }

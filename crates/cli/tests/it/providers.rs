@@ -144,6 +144,7 @@ fn summary(output: &CliOutput) -> String {
             NoticeKind::Retry => "retry".to_owned(),
             NoticeKind::Shorter => "shorter".to_owned(),
             NoticeKind::Fallback => "fallback".to_owned(),
+            NoticeKind::Unsupported => "without".to_owned(),
             NoticeKind::Cut => "cut".to_owned(),
             NoticeKind::Warning => format!("[{}]", notice.message),
         });

@@ -41,6 +41,7 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
             ("output_config", settings.effort.map(|effort| json!({"effort": effort}))),
             ("temperature", settings.temperature),
             ("top_p", settings.top_p),
+            ("top_k", settings.top_k.map(Value::from)),
             ("stop_sequences", (!stops.is_empty()).then(|| json!(stops))),
             ("stream", stream.then(|| true.into())),
         ],

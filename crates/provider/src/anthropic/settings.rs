@@ -5,7 +5,8 @@ use super::claude_generation::ClaudeGeneration;
 use crate::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, encoding, tool_names::ToolNames};
 use serde_json::{Value, json};
 
-/// The default of the required field `max_tokens`: the smallest limit among current models.
+/// The default of the required field `max_tokens` for a model that the catalogue does not have: the smallest limit among
+/// current models.
 const MAX_TOKENS: u32 = 8192;
 
 /// The default for models with adaptive thinking, which counts as output.
@@ -21,6 +22,7 @@ pub(super) struct AnthropicSettings {
     pub(super) effort: Option<&'static str>,
     pub(super) temperature: Option<Value>,
     pub(super) top_p: Option<Value>,
+    pub(super) top_k: Option<u32>,
     pub(super) tool_choice: Option<Value>,
 }
 
@@ -34,6 +36,10 @@ pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
         ("seed", seed.is_some()),
         ("temperature", temperature.is_some() && settings.temperature.is_none()),
         ("top_p", top_p.is_some() && settings.top_p.is_none()),
+        ("top_k", request.options.top_k.is_some() && settings.top_k.is_none()),
+        ("presence_penalty", request.options.presence_penalty.is_some()),
+        ("frequency_penalty", request.options.frequency_penalty.is_some()),
+        ("safety_settings", request.options.safety_settings.is_some()),
         (
             "reasoning",
             reasoning.is_some_and(|effort| (effort != ReasoningEffort::Off) != (thinks || always_thinks)),
@@ -49,6 +55,7 @@ impl AnthropicSettings {
         let options = &request.options;
         let generation = ClaudeGeneration::from_model(&request.model);
         let limit = if generation < ClaudeGeneration::Adaptive { MAX_TOKENS } else { ADAPTIVE_MAX_TOKENS };
+        let limit = options.default_output_tokens.unwrap_or(limit);
         let mut settings = Self {
             max_tokens: options.max_output_tokens.unwrap_or(limit),
             tool_choice: tool_choice(request, names, generation),
@@ -57,6 +64,7 @@ impl AnthropicSettings {
         settings.set_thinking(options, generation, thinking_allowed);
         if generation < ClaudeGeneration::NoSampling && settings.thinking.is_none() {
             settings.temperature = encoding::clamped(options.temperature, 1.0);
+            settings.top_k = options.top_k;
             // The API rejects both at once.
             settings.top_p = encoding::clamped(options.top_p, 1.0).filter(|_| settings.temperature.is_none());
         }
@@ -82,7 +90,10 @@ impl AnthropicSettings {
             (_, None | Some(ReasoningEffort::Off)) => {}
             (ClaudeGeneration::Budgeted, Some(_)) if !thinking_allowed => {}
             (ClaudeGeneration::Budgeted, Some(effort)) => {
-                self.set_budget(effort_tokens(effort), options.max_output_tokens);
+                self.set_budget(
+                    effort_tokens(effort),
+                    options.max_output_tokens.or(options.default_output_tokens),
+                );
             }
             (ClaudeGeneration::Adaptive, Some(effort)) => {
                 self.set_effort(effort, json!({"type": "adaptive"}));

@@ -50,9 +50,15 @@ fn http_status(code: &Value) -> Option<u16> {
     u16::try_from(number).ok().filter(|status| (400..600).contains(status))
 }
 
-/// The message. A gateway adds the upstream message as `metadata.raw`; FastAPI sends an array in `detail`.
+/// The message. A gateway adds the upstream message as `metadata.raw`; FastAPI sends an array in `detail`. A parameter that
+/// only `param` names is appended, with the code.
 fn message_of(error: &Value) -> Cow<'_, str> {
     let message = error.as_str().unwrap_or_else(|| string_field(error, &["message", "detail"]));
+    let param = string_field(error, &["param"]);
+    if !param.is_empty() && !message.is_empty() && !message.contains(param) {
+        let code = string_field(error, &["code", "type"]);
+        return format!("{message} (`{param}`: {code})").into();
+    }
     match (error.pointer("/metadata/raw").and_then(Value::as_str), error.get("detail")) {
         (Some(raw), _) => format!("{message}: {raw}").into(),
         (None, Some(detail @ Value::Array(_))) if message.is_empty() => detail.to_string().into(),

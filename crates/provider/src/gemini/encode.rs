@@ -47,6 +47,7 @@ pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
             ("contents", Some(encoder.contents(messages).into())),
             ("tools", (!declared.is_empty()).then(|| json!([{"functionDeclarations": declared}]))),
             ("toolConfig", settings::tool_config(request, &names)),
+            ("safetySettings", request.options.safety_settings.clone()),
             ("generationConfig", (!generation.is_empty()).then(|| generation.into())),
         ],
     )

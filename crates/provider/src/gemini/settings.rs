@@ -94,6 +94,7 @@ pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
     let omitted = [
         ("temperature", options.temperature.is_some() && !model.supports_sampling()),
         ("top_p", options.top_p.is_some() && !model.supports_sampling()),
+        ("top_k", options.top_k.is_some() && !model.supports_sampling()),
         ("stop", options.stop.iter().filter(|stop| !stop.is_empty()).count() > MAX_STOPS),
         ("reasoning", options.reasoning == Some(ReasoningEffort::Off) && !model.can_disable_thinking()),
         ("tool_choice", forced && tool_config(request, &ToolNames::for_request(request)).is_none()),
@@ -109,6 +110,9 @@ pub(super) fn generation_config(request: &ModelRequest) -> Map<String, Value> {
     let fields = [
         ("temperature", encoding::clamped(sampling(options.temperature), 2.0)),
         ("topP", encoding::clamped(sampling(options.top_p), 1.0)),
+        ("topK", options.top_k.filter(|_| model.supports_sampling()).map(Value::from)),
+        ("presencePenalty", encoding::penalty(options.presence_penalty)),
+        ("frequencyPenalty", encoding::penalty(options.frequency_penalty)),
         ("maxOutputTokens", options.max_output_tokens.map(Value::from)),
         ("stopSequences", (!stops.is_empty()).then(|| json!(stops))),
         ("seed", options.seed.map(seed)),

@@ -34,5 +34,6 @@ pub use client::{build_client, is_loopback};
 pub(crate) use fetch::fetch_json;
 pub use json_post::JsonPostClient;
 pub use secret::SecretString;
+pub(crate) use secret::mask;
 pub use splitter::{Framing, FramingError, Splitter};
 pub use transport_error::root_cause;

@@ -52,7 +52,7 @@ impl Error {
     }
 }
 
-fn mask(text: &str, secrets: &[SecretString]) -> String {
+pub(crate) fn mask(text: &str, secrets: &[SecretString]) -> String {
     let maskable = secrets.iter().map(SecretString::reveal).filter(|secret| secret.len() >= MIN_MASKED_LEN);
     maskable.fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
 }

@@ -40,10 +40,11 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
 
 /// The options that are set but not supported. `ToolChoice::None` is implemented by declaring no tools.
 pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
-    match options.tool_choice {
-        Some(ToolChoice::Required | ToolChoice::Named(_)) => vec!["tool_choice"],
-        Some(ToolChoice::Auto | ToolChoice::None) | None => Vec::new(),
-    }
+    let choice = match options.tool_choice {
+        Some(ToolChoice::Required | ToolChoice::Named(_)) => Some("tool_choice"),
+        Some(ToolChoice::Auto | ToolChoice::None) | None => None,
+    };
+    choice.into_iter().chain(options.safety_settings.as_ref().map(|_| "safety_settings")).collect()
 }
 
 fn model_options(options: &GenerationOptions) -> Value {
@@ -53,6 +54,9 @@ fn model_options(options: &GenerationOptions) -> Value {
         [
             ("temperature", encoding::clamped(options.temperature, 2.0)),
             ("top_p", encoding::clamped(options.top_p, 1.0)),
+            ("top_k", options.top_k.map(Value::from)),
+            ("presence_penalty", encoding::penalty(options.presence_penalty)),
+            ("frequency_penalty", encoding::penalty(options.frequency_penalty)),
             ("num_predict", options.max_output_tokens.map(Value::from)),
             ("stop", (!stops.is_empty()).then(|| json!(stops))),
             ("seed", options.seed.map(Value::from)),

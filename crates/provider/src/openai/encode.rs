@@ -41,6 +41,10 @@ pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Va
             ("tool_choice", choice),
             ("temperature", encoding::clamped(options.temperature, 2.0)),
             ("top_p", encoding::clamped(options.top_p, 1.0)),
+            // OpenAI itself rejects it, and the next request is without it; most other servers accept it.
+            ("top_k", options.top_k.map(Value::from)),
+            ("presence_penalty", encoding::penalty(options.presence_penalty)),
+            ("frequency_penalty", encoding::penalty(options.frequency_penalty)),
             (limit, options.max_output_tokens.map(Value::from)),
             ("stop", (!stops.is_empty()).then(|| json!(stops))),
             ("seed", options.seed.map(Value::from)),
@@ -55,7 +59,8 @@ pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Va
 /// The options that are set but not supported: stop sequences beyond the maximum.
 pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     let stops = options.stop.iter().filter(|stop| !stop.is_empty()).count();
-    (stops > MAX_STOPS).then_some("stop").into_iter().collect()
+    let safety = options.safety_settings.as_ref().map(|_| "safety_settings");
+    (stops > MAX_STOPS).then_some("stop").into_iter().chain(safety).collect()
 }
 
 /// The nearest of OpenAI's levels; the API has no token budgets.

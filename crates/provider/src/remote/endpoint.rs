@@ -45,6 +45,13 @@ impl ProviderEndpoint {
         }
     }
 
+    /// The URL without user name, query and secrets; empty if it is invalid. It identifies the server in stored data.
+    pub fn address(&self) -> String {
+        let Ok(url) = Url::parse(self.base_url.trim()) else { return String::new() };
+        let address = format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'));
+        http::mask(&address, &self.secrets())
+    }
+
     /// Values to mask in messages: the key, each word of the headers, and the query of the URL.
     pub(super) fn secrets(&self) -> Vec<SecretString> {
         let header_words = self.headers.iter().flat_map(|(_, value)| value.reveal().split_whitespace());

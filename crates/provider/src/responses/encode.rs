@@ -60,7 +60,14 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
 /// The options that are set but not supported.
 pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
     let stop = (!options.stop.is_empty()).then_some("stop");
-    stop.into_iter().chain(options.seed.map(|_| "seed")).collect()
+    let others = [
+        options.seed.map(|_| "seed"),
+        options.top_k.map(|_| "top_k"),
+        options.presence_penalty.map(|_| "presence_penalty"),
+        options.frequency_penalty.map(|_| "frequency_penalty"),
+        options.safety_settings.as_ref().map(|_| "safety_settings"),
+    ];
+    stop.into_iter().chain(others.into_iter().flatten()).collect()
 }
 
 fn is_reasoning_model(model: &str) -> bool {

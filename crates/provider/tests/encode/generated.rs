@@ -168,7 +168,10 @@ pub(crate) fn requests() -> impl Strategy<Value = GeneratedRequest> {
             tools.dedup_by(|a, b| a.name == b.name);
             let mut names = HashSet::new();
             tools.retain(|tool| names.insert(tool.name.clone()));
-            GeneratedRequest { request: ModelRequest { model, messages, tools, options }, calls }
+            GeneratedRequest {
+                request: ModelRequest { model, messages, tools, options, omitted: Vec::new() },
+                calls,
+            }
         },
     )
 }
@@ -359,6 +362,7 @@ fn options() -> impl Strategy<Value = GenerationOptions> {
                 response_schema,
                 reasoning,
                 tool_choice,
+                ..GenerationOptions::default()
             }
         },
     )

@@ -29,7 +29,7 @@ const DEFAULTS: &[Default] = &[
         "crates/provider/src/",
         "idle_timeout: Duration::from_mins(5)",
     ),
-    set("retry.attempts", "3", "crates/bridge/src/model/", "attempts: 3"),
+    set("retry.attempts", "4", "crates/bridge/src/model/", "attempts: 4"),
     set(
         "retry.maxWaitS",
         "60",

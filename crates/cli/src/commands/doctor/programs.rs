@@ -57,7 +57,7 @@ pub(super) async fn servers(settings: &Settings) -> Vec<Finding> {
     // The finding on tools reports why there is no toolbox.
     let Ok(toolbox) = Toolbox::quiet(settings) else { return Vec::new() };
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (server, _) in settings.mcp.with_origins() {
+    for server in settings.mcp.all() {
         counts.insert(&server.name, 0);
     }
     for listed in toolbox.servers.tools().await {

@@ -27,7 +27,7 @@ pub(crate) fn provider(name: &str, fake: &FakeProvider, api: ProviderApi, scenar
 /// The rest of the configuration: short retry waits, and the tool that the fake calls.
 pub(crate) const REST: &str = "
 [retry]
-attempts = 2
+attempts = 3
 max_wait_s = 0.05
 [stubs.get_weather]
 parameters = { type = \"object\" }

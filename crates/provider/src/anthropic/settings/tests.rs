@@ -12,6 +12,7 @@ fn request(model: &str, options: GenerationOptions) -> ModelRequest {
         messages: vec![ModelMessage::text(Role::User, "hi")],
         tools: vec![tool("look"), tool("web.find")],
         options,
+        ..ModelRequest::default()
     }
 }
 
@@ -150,4 +151,16 @@ fn tool_choice_requires_a_declared_tool() {
     without.tools.clear();
     assert_eq!(encode(&without, false).get("tool_choice"), None);
     assert_eq!(unsupported_options(&without), ["tool_choice"]);
+}
+
+#[test]
+fn required_output_limit_is_the_configured_one_or_the_default_of_the_model() {
+    let limit = |default_output_tokens, max_output_tokens| {
+        let options =
+            GenerationOptions { max_output_tokens, default_output_tokens, ..GenerationOptions::default() };
+        encode(&request("claude-sonnet-4-5", options), false)["max_tokens"].clone()
+    };
+    assert_eq!(limit(Some(64_000), None), 64_000);
+    assert_eq!(limit(Some(64_000), Some(100)), 100);
+    assert_eq!(limit(None, None), 8_192);
 }

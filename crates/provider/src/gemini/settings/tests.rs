@@ -12,6 +12,7 @@ fn request(model: &str, options: &GenerationOptions) -> ModelRequest {
         messages: vec![ModelMessage::text(Role::User, "hi")],
         tools: vec![tool("look"), tool("web.find")],
         options: options.clone(),
+        ..ModelRequest::default()
     }
 }
 
