@@ -2,7 +2,6 @@
 
 use crate::{
     notes::{AGENT_NOT_FOUND, INTERRUPTED_CALL},
-    recipe::SentRequest,
     session::SessionKey,
 };
 use failpoint::InjectedFault;
@@ -98,15 +97,13 @@ pub struct LlmError {
     /// ADK's `errorCode`.
     pub code: String,
     pub message: String,
-    /// The request that failed, if one was sent.
-    pub sent: Option<Box<SentRequest>>,
     #[source]
     pub source: Option<BoxError>,
 }
 
 impl LlmError {
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), sent: None, source: None }
+        Self { code: code.into(), message: message.into(), source: None }
     }
 }
 

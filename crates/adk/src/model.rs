@@ -8,10 +8,14 @@ use crate::{
     recipe::SentRequest,
 };
 use futures::stream::BoxStream;
+use lock::LockExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared_text::SharedText;
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex},
+};
 
 /// With streaming, partial responses and then the complete one; without, the complete one. An error ends the stream.
 pub type LlmStream = BoxStream<'static, Result<LlmResponse, LlmError>>;
@@ -34,6 +38,29 @@ pub struct LlmRequest {
     pub config: GenerateContentConfig,
     /// In the agent's order, so that equal requests are equal bytes and hit the provider's cache.
     pub tools: Vec<FunctionDeclaration>,
+    /// Where the model adapter reports what it sent. A call that is cancelled has no response that could.
+    pub sent: SentSlot,
+}
+
+/// The newest request that a model adapter sent for a call, shared by the adapter and the runner. All slots are equal: it is not part
+/// of the request.
+#[derive(Clone, Debug, Default)]
+pub struct SentSlot(Arc<Mutex<Option<SentRequest>>>);
+
+impl SentSlot {
+    pub fn set(&self, sent: SentRequest) {
+        *self.0.locked() = Some(sent);
+    }
+
+    pub(crate) fn take(&self) -> Option<SentRequest> {
+        self.0.locked().take()
+    }
+}
+
+impl PartialEq for SentSlot {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A content of a request. Most refer to the content of an event, so that a long history is not copied.
@@ -127,6 +154,4 @@ pub struct LlmResponse {
     pub model_version: Option<String>,
     /// Copied to the event. A partial response may carry nothing else, e.g. the status of a retry.
     pub custom_metadata: Option<Map<String, Value>>,
-    /// The request that the model answered. Set in the final response.
-    pub sent: Option<Box<SentRequest>>,
 }

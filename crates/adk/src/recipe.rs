@@ -4,7 +4,7 @@ use crate::{
     agent::{IncludeContents, LlmAgent},
     event::Event,
     flow::contents::{self, HistoryView},
-    model::LlmRequest,
+    model::{LlmRequest, SentSlot},
     pending::PendingCall,
     session::Session,
 };
@@ -59,7 +59,7 @@ pub struct SentRequest {
 
 impl CallRecipe {
     pub(crate) fn new(agent: &LlmAgent, session: &impl Session, request: &LlmRequest) -> Self {
-        let LlmRequest { user_request, config, tools, contents: _ } = request;
+        let LlmRequest { user_request, config, tools, contents: _, sent: _ } = request;
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         Self {
             agent: agent.name.clone(),
@@ -82,6 +82,7 @@ impl CallRecipe {
             deferred: &self.deferred,
         });
         let (config, tools) = (serde_json::from_str(&self.config)?, serde_json::from_str(&self.tools)?);
-        Ok(LlmRequest { contents, user_request: self.user_request.clone(), config, tools })
+        let (user_request, sent) = (self.user_request.clone(), SentSlot::default());
+        Ok(LlmRequest { contents, user_request, config, tools, sent })
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     content::{Content, Part},
     error::RunError,
     instruction,
-    model::{FunctionDeclaration, LlmRequest},
+    model::{FunctionDeclaration, LlmRequest, SentSlot},
     session::Session,
     tool::Tool,
 };
@@ -35,6 +35,7 @@ pub(crate) fn build(
         user_request: session.user_request().cloned(),
         config,
         tools: declarations(tree, node, tools),
+        sent: SentSlot::default(),
     })
 }
 

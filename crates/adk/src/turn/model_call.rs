@@ -165,12 +165,9 @@ impl<S: TurnService> Turn<'_, S> {
             Err(error) => return (None, Err(error)),
         };
         let mut recipe = Box::new(CallRecipe::new(&node.agent, &self.session, &request));
-        let mut answer = self.stream_answer(node, request, frame, text).await;
-        recipe.sent = match &mut answer {
-            Ok(response) => response.sent.take().map(|sent| *sent),
-            Err(RunError::Model(error)) => error.sent.take().map(|sent| *sent),
-            Err(_) => None,
-        };
+        let sent = request.sent.clone();
+        let answer = self.stream_answer(node, request, frame, text).await;
+        recipe.sent = sent.take();
         (Some(recipe), answer)
     }
 

@@ -1,12 +1,10 @@
 //! Builds ADK responses from a provider's stream: partial responses as they arrive, and the final response.
 
 use super::think_tags::{Segment, ThinkTags};
-use crate::digest::sha256_hex;
 use adk::{
     content::{Content, Data, FunctionCall, Origin, Part},
     event::UsageMetadata,
     model::LlmResponse,
-    recipe::SentRequest,
 };
 use bytes::Bytes;
 use provider::{Done, Error, FinishReason, StreamEvent, TokenUsage, ToolCall};
@@ -24,8 +22,6 @@ pub(super) struct ResponseBuilder {
     parts: Vec<Part>,
     tags: ThinkTags,
     usage: Option<TokenUsage>,
-    /// The body of the request.
-    body: Option<Bytes>,
 }
 
 /// The effect of one stream event.
@@ -34,35 +30,16 @@ pub(super) enum Progress {
     Partial(Box<LlmResponse>),
     Whole(Box<LlmResponse>),
     Warning(String),
-    Failed(Error, Option<Box<SentRequest>>),
-}
-
-impl Progress {
-    /// Adds the request to the end of an answer.
-    pub(super) fn with_sent(self, sent: impl FnOnce() -> SentRequest) -> Self {
-        match self {
-            Self::Whole(response) => {
-                Self::Whole(Box::new(LlmResponse { sent: Some(Box::new(sent())), ..*response }))
-            }
-            Self::Failed(error, _) => Self::Failed(error, Some(Box::new(sent()))),
-            Self::Nothing | Self::Partial(_) | Self::Warning(_) => self,
-        }
-    }
+    /// The body of the request, which was encoded.
+    Sent(Bytes),
+    Failed(Error),
 }
 
 impl ResponseBuilder {
     pub(super) fn new(provider: &str, origin: provider::ModelId, stream: bool) -> Self {
         let origin = Origin { provider: origin.provider, model: origin.model };
         let provider = provider.to_owned();
-        Self {
-            stream,
-            provider,
-            origin,
-            parts: Vec::new(),
-            tags: ThinkTags::default(),
-            usage: None,
-            body: None,
-        }
+        Self { stream, provider, origin, parts: Vec::new(), tags: ThinkTags::default(), usage: None }
     }
 
     pub(super) fn push(&mut self, event: StreamEvent) -> Progress {
@@ -80,20 +57,17 @@ impl ResponseBuilder {
                 self.usage = Some(usage);
                 Progress::Nothing
             }
-            StreamEvent::Sent(body) => {
-                self.body = Some(body);
-                Progress::Nothing
-            }
+            StreamEvent::Sent(body) => Progress::Sent(body),
             StreamEvent::Warning(text) => Progress::Warning(text),
             StreamEvent::Done(done) => {
                 let rest = self.tags.finish();
                 self.extend(segment_part(rest), None);
                 match self.missing_answer(&done.finish) {
-                    Some(error) => Progress::Failed(error, None),
+                    Some(error) => Progress::Failed(error),
                     None => Progress::Whole(Box::new(self.finish(done))),
                 }
             }
-            StreamEvent::Error(error) => Progress::Failed(error, None),
+            StreamEvent::Error(error) => Progress::Failed(error),
         }
     }
 
@@ -183,13 +157,7 @@ impl ResponseBuilder {
             usage_metadata: self.usage.map(usage),
             model_version: done.model_version,
             custom_metadata: None,
-            sent: None,
         }
-    }
-
-    /// The hash of the request's body in hexadecimal digits; `None` for a provider without a wire format.
-    pub(super) fn body_hash(&self) -> Option<String> {
-        self.body.as_deref().map(sha256_hex)
     }
 }
 

@@ -10,11 +10,10 @@ use super::{
     retries::{RetryDecision, RetryPolicy},
     target::{ModelTarget, RequestLimits},
 };
-use crate::view::options;
+use crate::{digest::sha256_hex, view::options};
 use adk::{
     error::LlmError,
     model::{LlmRequest, LlmResponse, LlmStream},
-    recipe::SentRequest,
 };
 use futures::{StreamExt, stream};
 use lock::LockExt;
@@ -122,8 +121,6 @@ impl Attempts {
                 Stage::Listen(events, answer) => {
                     let event = events.next().await.unwrap_or_else(|| truncated(&self.targets[self.at]));
                     let progress = answer.push(event);
-                    let progress =
-                        progress.with_sent(|| self.targets[self.at].sent(&self.limits, answer.body_hash()));
                     if let Some(response) = self.apply(progress) {
                         return Some(response);
                     }
@@ -153,8 +150,14 @@ impl Attempts {
         }
         let target = &self.targets[self.at];
         let events = target.ask(request);
+        self.report_sent(None);
         let answer = ResponseBuilder::new(target.provider(), target.origin(), self.stream);
         self.stage = Stage::Listen(events, answer);
+    }
+
+    /// Reports how the request was built. Its hash is known when it has been encoded.
+    fn report_sent(&self, sha256: Option<String>) {
+        self.request.sent.set(self.targets[self.at].sent(&self.limits, sha256));
     }
 
     fn apply(&mut self, progress: Progress) -> Option<Result<LlmResponse, LlmError>> {
@@ -178,12 +181,16 @@ impl Attempts {
                 self.stage = Stage::Last(Box::new(response));
                 None
             }
-            Progress::Failed(error, sent) => self.recover(error, sent).map(Err),
+            Progress::Sent(body) => {
+                self.report_sent(Some(sha256_hex(&body)));
+                None
+            }
+            Progress::Failed(error) => self.recover(error).map(Err),
         }
     }
 
     /// Prepares the next attempt, or returns the error if there is none.
-    fn recover(&mut self, error: Error, sent: Option<Box<SentRequest>>) -> Option<LlmError> {
+    fn recover(&mut self, error: Error) -> Option<LlmError> {
         if !self.shown && self.recover_unsupported(&error) {
             return None;
         }
@@ -202,7 +209,7 @@ impl Attempts {
             }
             RetryDecision::Shorten | RetryDecision::Fallback | RetryDecision::Fail => {
                 self.stage = Stage::Over;
-                Some(self.give_up(error, sent))
+                Some(self.give_up(error))
             }
         }
     }
@@ -245,14 +252,14 @@ impl Attempts {
         self.notify(Notice::new(NoticeKind::Fallback, message, next));
     }
 
-    fn give_up(&self, error: Error, sent: Option<Box<SentRequest>>) -> LlmError {
+    fn give_up(&self, error: Error) -> LlmError {
         let last = self.describe(&error);
         let message = if self.failures.is_empty() {
             last
         } else {
             format!("{}; {}: {last}", self.failures.join("; "), self.targets[self.at].name())
         };
-        LlmError { code: error.code().to_owned(), message, sent, source: Some(Box::new(error)) }
+        LlmError { code: error.code().to_owned(), message, source: Some(Box::new(error)) }
     }
 
     /// The error message with the measures that were taken.

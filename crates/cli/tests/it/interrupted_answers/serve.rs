@@ -126,7 +126,21 @@ fn cancelled_run_stores_its_partial_answer_and_sends_it_to_its_readers() {
         let rest = events.all();
         assert_eq!(stored(&rest[..1]), stored_events);
         assert_eq!((rest.len(), &rest[1].data["error"]), (2, &json!("Cancelled: the run was cancelled")));
+        assert_request_is_verified(&server, api);
+        server.kill();
+        assert_request_is_verified(&TestServer::start(&gated.env), api);
     }
+}
+
+/// The request of a cancelled call is shown in ADK's page, and its rebuilt body is the one that was sent.
+#[track_caller]
+fn assert_request_is_verified(server: &TestServer, api: ProviderApi) {
+    let spans = server.get("/dev/apps/lango/debug/trace/session/s");
+    let call = spans.as_array().unwrap().iter().find(|span| span["logs"][0].is_object());
+    let call = call.unwrap_or_else(|| panic!("{api:?}: no model call in {spans}"));
+    assert_eq!(call["attributes"]["lango.request.check"], "verified", "{api:?}: {call}");
+    let asked = &call["logs"][0]["attributes"]["gen_ai.input.messages"][0]["parts"][0]["content"];
+    assert_eq!(asked, "weather?", "{api:?}");
 }
 
 #[test]
