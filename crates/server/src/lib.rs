@@ -26,6 +26,7 @@ pub mod access;
 pub mod app_registry;
 pub mod auth;
 mod body_budget;
+mod charged_reader;
 mod concurrency;
 pub mod connection;
 pub mod error;

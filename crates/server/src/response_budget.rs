@@ -32,7 +32,25 @@ impl AsRef<[u8]> for ChargedPart {
     }
 }
 
+/// A part of the budget for bytes that are not serialized yet.
+pub(crate) struct ResponseCharge(Option<MemoryPermit>);
+
+impl ResponseCharge {
+    /// The bytes with the charge, which is returned when they were sent.
+    pub(crate) fn attach(self, bytes: Vec<u8>) -> Bytes {
+        match self.0 {
+            Some(permit) => Bytes::from_owner(ChargedPart { bytes, _permit: permit }),
+            None => bytes.into(),
+        }
+    }
+}
+
 impl ResponseBudget {
+    /// Waits until a part of this size fits into the budget of the user.
+    pub(crate) async fn charge(&self, user: &str, size: usize) -> ResponseCharge {
+        ResponseCharge(self.memory.acquire(user, size).await)
+    }
+
     pub(crate) fn new(bytes: usize) -> Self {
         Self { memory: MemoryBudget::divided(bytes), loads: Arc::new(Semaphore::new(CONCURRENT_LOADS)) }
     }
@@ -52,14 +70,10 @@ impl ResponseBudget {
             }
             bytes.len()
         };
-        let permit = self.memory.acquire(user, size).await;
+        let charge = self.charge(user, size).await;
         let _load = self.loads.acquire().await;
         let (bytes, value) = load().await?;
-        let bytes = match permit {
-            Some(permit) => Bytes::from_owner(ChargedPart { bytes, _permit: permit }),
-            None => bytes.into(),
-        };
-        Ok((bytes, value))
+        Ok((charge.attach(bytes), value))
     }
 }
 

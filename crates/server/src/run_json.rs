@@ -1,13 +1,18 @@
 //! The events of a run as one JSON list. A short list is collected; a long one is read again and streamed, so that an unread
 //! response holds little memory.
 
-use crate::{error::ApiError, handlers::json_response};
+use crate::{
+    charged_reader::{ChargedReader, ResponsePart},
+    error::ApiError,
+    handlers::json_response,
+    response_budget::ResponseBudget,
+};
 use adk::error::ServiceError;
 use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use bridge::runs::{Reader, ReaderItem};
+use bridge::runs::{Reader, RunEntry};
 use futures::stream;
 use std::future::Future;
 
@@ -33,7 +38,11 @@ impl EventList {
     }
 
     /// The response. `again` opens another reader at the same cursor, for a long list.
-    pub(crate) async fn respond<F>(mut self, again: impl FnOnce() -> F) -> Result<Response, ApiError>
+    pub(crate) async fn respond<F>(
+        mut self,
+        budget: &ResponseBudget,
+        again: impl FnOnce() -> F,
+    ) -> Result<Response, ApiError>
     where
         F: Future<Output = Result<Option<Reader>, ServiceError>>,
     {
@@ -42,26 +51,26 @@ impl EventList {
             return Ok(json_response(self.json));
         }
         let reader = again().await?.ok_or_else(|| ApiError::not_found("Run not found"))?;
-        let chunks = stream::try_unfold(Some((reader, b'[')), next_chunk);
+        let reader = ChargedReader::new(reader, budget);
+        let chunks = stream::try_unfold(Some((reader, '[')), next_chunk);
         Ok(json_response(Body::from_stream(chunks)))
     }
 }
 
-/// A reader, and the byte before its next event; `None` after the end of the list.
-type ListPosition = Option<(Reader, u8)>;
+/// A reader, and the character before its next event; `None` after the end of the list.
+type ListPosition = Option<(ChargedReader, char)>;
 
 async fn next_chunk(position: ListPosition) -> Result<Option<(Bytes, ListPosition)>, ServiceError> {
     let Some((mut reader, separator)) = position else { return Ok(None) };
     loop {
-        match reader.next().await? {
-            ReaderItem::Entry(entry) if entry.event.is_partial() => {}
-            ReaderItem::Entry(entry) => {
-                let chunk = [&[separator], entry.json.as_bytes()].concat();
-                return Ok(Some((Bytes::from(chunk), Some((reader, b',')))));
-            }
-            ReaderItem::End(_) => {
+        let format =
+            |entry: &RunEntry| (!entry.event.is_partial()).then(|| format!("{separator}{}", entry.json));
+        match reader.next(format).await? {
+            ResponsePart::Skipped => {}
+            ResponsePart::Bytes(chunk) => return Ok(Some((chunk, Some((reader, ','))))),
+            ResponsePart::End(_) => {
                 // Without any event the session was deleted in between.
-                let end: &[u8] = if separator == b'[' { b"[]" } else { b"]" };
+                let end: &[u8] = if separator == '[' { b"[]" } else { b"]" };
                 return Ok(Some((Bytes::from_static(end), None)));
             }
         }

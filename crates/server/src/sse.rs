@@ -1,17 +1,22 @@
 //! The events of a run as server-sent events: on `/run_sse` in ADK's framing, on `…/runs/{id}/events` with cursors for readers
 //! that reconnect.
 
-use crate::{error::ApiError, metrics::SseReaderGuard, state::ServerState};
+use crate::{
+    charged_reader::{ChargedReader, ResponsePart},
+    error::ApiError,
+    metrics::SseReaderGuard,
+    state::ServerState,
+};
 use adk::event::{Event, now};
 use axum::{
     body::{Body, Bytes},
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use bridge::runs::{Reader, ReaderItem, RunEntry, RunOutcome};
+use bridge::runs::{Reader, RunEntry, RunOutcome};
 use futures::stream;
 use serde_json::{Map, Value};
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 /// Interval of comments on an idle stream, which keep proxies from closing it.
@@ -36,11 +41,12 @@ pub(crate) enum SseFraming {
 
 /// A response that streams the events of a run.
 pub(crate) fn stream_events(reader: Reader, framing: SseFraming, server: &ServerState) -> Response {
-    let events =
-        RunEventStream { reader, framing, last: None, is_over: false, _guard: server.count_sse_reader() };
+    let reader = ChargedReader::new(reader, &server.response_budget);
+    let _guard = server.count_sse_reader();
+    let events = RunEventStream { reader, framing, last_error: None, is_over: false, _guard };
     let chunks = stream::unfold(events, |mut events| async move {
         let chunk = events.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(chunk)), events))
+        Some((Ok::<_, Infallible>(chunk), events))
     });
     stream_response(Body::from_stream(chunks))
 }
@@ -72,58 +78,63 @@ pub(crate) fn error_response(error: ApiError) -> Response {
 }
 
 struct RunEventStream {
-    reader: Reader,
+    reader: ChargedReader,
     framing: SseFraming,
-    last: Option<Arc<Event>>,
+    /// Code and message of the last event, if it is an error.
+    last_error: Option<(String, String)>,
     is_over: bool,
     _guard: SseReaderGuard,
 }
 
 impl RunEventStream {
-    async fn next(&mut self) -> Option<String> {
+    async fn next(&mut self) -> Option<Bytes> {
         if self.is_over {
             return None;
         }
-        let Ok(next) = tokio::time::timeout(KEEP_ALIVE, self.reader.next()).await else {
-            return Some(": keep-alive\n\n".to_owned());
+        let (framing, last_error) = (self.framing, &mut self.last_error);
+        let next = self.reader.next(|entry| {
+            *last_error = error_of(&entry.event);
+            Some(format_entry(entry, framing))
+        });
+        let Ok(next) = tokio::time::timeout(KEEP_ALIVE, next).await else {
+            return Some(Bytes::from_static(b": keep-alive\n\n"));
         };
         match next {
-            Ok(ReaderItem::Entry(entry)) => {
-                let chunk = format_entry(&entry, self.framing);
-                self.last = Some(entry.event);
-                Some(chunk)
-            }
-            Ok(ReaderItem::End(end)) => {
+            Ok(ResponsePart::Bytes(chunk)) => Some(chunk),
+            Ok(ResponsePart::Skipped) => Some(Bytes::new()),
+            Ok(ResponsePart::End(end)) => {
                 self.is_over = true;
-                self.format_end(end)
+                self.format_end(end).map(Bytes::from)
             }
             Err(error) => {
                 self.is_over = true;
-                Some(format_error("StoreError", &error.to_string()))
+                Some(format_error("StoreError", &error.to_string()).into())
             }
         }
     }
 
-    fn format_end(&self, end: RunOutcome) -> Option<String> {
+    fn format_end(&mut self, end: RunOutcome) -> Option<String> {
         match end {
             RunOutcome::Done => None,
             RunOutcome::Cancelled => Some(format_error("Cancelled", "the run was cancelled")),
             RunOutcome::NotFound => Some(format_error("SessionNotFound", "the session does not exist")),
             RunOutcome::UnknownCall { message } => Some(format_error("UnknownCall", &message)),
             RunOutcome::Failed { message, .. } => {
-                let (kind, message) = failure_details(self.last.as_deref(), message);
+                let (kind, message) = failure_details(self.last_error.take(), message);
                 Some(format_error(&kind, &message))
             }
         }
     }
 }
 
+/// The code and the message of an error event.
+pub(crate) fn error_of(event: &Event) -> Option<(String, String)> {
+    event.error_code.clone().zip(event.error_message.clone())
+}
+
 /// The kind and the message of a failure: those of the last event if it holds an error, else `RunError` and `message`.
-pub(crate) fn failure_details(last: Option<&Event>, message: String) -> (String, String) {
-    match last.and_then(|event| event.error_code.clone().zip(event.error_message.clone())) {
-        Some(details) => details,
-        None => ("RunError".to_owned(), message),
-    }
+pub(crate) fn failure_details(last: Option<(String, String)>, message: String) -> (String, String) {
+    last.unwrap_or_else(|| ("RunError".to_owned(), message))
 }
 
 fn format_entry(entry: &RunEntry, framing: SseFraming) -> String {
@@ -165,6 +176,7 @@ mod tests {
     use adk::content::Content;
     use bridge::runs::Cursor;
     use serde_json::json;
+    use std::sync::Arc;
 
     fn entry(event: Event) -> RunEntry {
         let json = to_json(&event).into();
@@ -194,7 +206,7 @@ mod tests {
             error_message: Some("it broke".to_owned()),
             ..Event::new("e-1", "agent")
         };
-        let (kind, message) = failure_details(Some(&event), "something".to_owned());
+        let (kind, message) = failure_details(error_of(&event), "something".to_owned());
         let chunk = format_error(&kind, &message);
         assert!(
             chunk

@@ -13,7 +13,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 /// Poll interval for a run of another process.
 const POLL: Duration = Duration::from_millis(100);
 const PAGE: usize = 256;
-/// Approximate size of a page: a slow reader holds one in memory.
+/// Approximate size of a page: a slow reader holds one in memory. A larger event is a page of its own.
 const PAGE_BYTES: usize = 64 * 1024;
 
 /// One reader of one run. It returns each event once, at its own pace.
@@ -57,6 +57,8 @@ struct LogReader {
     /// The last row that was read, and the number of events of the run up to it.
     read: Seq,
     counted: u64,
+    /// The same before the last page.
+    page_start: (Seq, u64),
     ready: VecDeque<RunEntry>,
 }
 
@@ -92,6 +94,23 @@ impl Reader {
     /// The cursor of the last entry that was returned.
     pub fn cursor(&self) -> Cursor {
         self.cursor
+    }
+
+    /// The user whose run it is.
+    pub fn user(&self) -> &str {
+        match &self.source {
+            ReaderSource::LiveRun { key, .. } => &key.user_id,
+            ReaderSource::LogReader(log) => &log.key.user_id,
+        }
+    }
+
+    /// Returns to an earlier cursor: the last entry, if `cursor` is the one before it, is read again. Frees what was read from the log.
+    pub fn rewind(&mut self, cursor: Cursor) {
+        self.cursor = cursor;
+        if let ReaderSource::LogReader(log) = &mut self.source {
+            (log.read, log.counted) = log.page_start;
+            log.ready = VecDeque::new();
+        }
     }
 
     /// Waits for the next event, or for the end of the run.
@@ -140,7 +159,8 @@ impl LogReader {
         let read = run.started_after;
         // Rows of runs contain their author; the default name is for older rows.
         let restorer = Restorer::new("");
-        Self { runs, key, run, restorer, read, counted: 0, ready: VecDeque::new() }
+        let page_start = (read, 0);
+        Self { runs, key, run, restorer, read, counted: 0, page_start, ready: VecDeque::new() }
     }
 
     /// `None` if there is no further event yet and the run is not over.
@@ -186,7 +206,12 @@ impl LogReader {
             Err(ServiceError::NotFound(_)) => return Ok(false),
             rows => rows?,
         };
+        self.page_start = (self.read, self.counted);
         for row in &rows {
+            // A reader that is at an earlier event does not hold a large one.
+            if row.message.size() > PAGE_BYTES && !self.ready.is_empty() {
+                break;
+            }
             self.read = row.seq;
             let event = self.restorer.restore(row);
             if !event.is_from_user() {

@@ -16,7 +16,6 @@ use crate::{
 use adk::{
     content::Content,
     error::{RunError, ServiceError},
-    event::Event,
     runner::{Input, RunConfig, RunRequest, StreamingMode},
     session::SessionKey,
     trace::Trace,
@@ -56,13 +55,13 @@ pub(crate) async fn run(
     drop(charge);
     let (id, begin) = (reader.id().to_owned(), reader.cursor());
     let mut events = EventList::default();
-    let mut last: Option<Arc<Event>> = None;
+    let mut last_error = None;
     let end = loop {
         match reader.next().await? {
             ReaderItem::Entry(entry) if entry.event.is_partial() => {}
             ReaderItem::Entry(entry) => {
                 events.push(&entry.json);
-                last = Some(entry.event);
+                last_error = sse::error_of(&entry.event);
             }
             ReaderItem::End(end) => break end,
         }
@@ -70,13 +69,13 @@ pub(crate) async fn run(
     match end {
         RunOutcome::Done => {
             let again = || server.runs.reader(&key, &id, begin);
-            Ok(with_run_id(events.respond(again).await?, &id))
+            Ok(with_run_id(events.respond(&server.response_budget, again).await?, &id))
         }
         RunOutcome::NotFound => Err(session_not_found(&key.session_id)),
         RunOutcome::Cancelled => Err(ApiError::conflict("the run was cancelled")),
         RunOutcome::UnknownCall { message } => Err(ApiError::conflict(message)),
         RunOutcome::Failed { message, .. } => {
-            let (kind, message) = sse::failure_details(last.as_deref(), message);
+            let (kind, message) = sse::failure_details(last_error, message);
             Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
         }
     }

@@ -1,6 +1,6 @@
 //! Long sessions and lists are sent in bounded memory.
 
-use super::client::{TestServer, lines};
+use super::client::{TestServer, lines, message};
 use crate::common::TestEnv;
 use rusqlite::Connection;
 use serde_json::json;
@@ -87,6 +87,35 @@ fn unread_responses_of_large_events_hold_little_memory_and_do_not_block_other_us
     assert!(bytes > 18_000_000 && events == 18, "{bytes} bytes, {events} events");
     let peak = server.peak_memory();
     assert!(peak < UNREAD, "{peak} bytes of memory");
+}
+
+/// The stream of a run, from memory and after a restart from the log, and the list of `/run`.
+#[test]
+fn unread_streams_of_large_answers_hold_little_memory_and_do_not_block_other_users() {
+    let answer = "x".repeat(1_000_000);
+    let script = format!("rules:\n- reply: [{{text: {answer}}}]\n");
+    let env = TestEnv::scripted("", &script);
+    let server = TestServer::start(&env);
+    let runs = ["ann", "bob"].map(|user| {
+        let sessions = format!("/apps/lango/users/{user}/sessions");
+        server.request("POST", &sessions, &json!({"sessionId": "s"})).success();
+        let mut body = message("lango", "s", "hello");
+        body["userId"] = json!(user);
+        let done = server.request("POST", "/run", &body);
+        let run = done.header("x-run-id").unwrap().to_owned();
+        assert_eq!(lines(&done.success())[0].len(), "lango-agent: ".len() + answer.len());
+        format!("{sessions}/s/runs/{run}/events")
+    });
+    let check = |server: &TestServer| {
+        let _unread: Vec<_> = (0..200).map(|_| server.get_unread(&runs[0])).collect();
+        let (bytes, events) = server.measure(&runs[1], "\"author\":");
+        assert!(bytes > answer.len() && events == 1, "{bytes} bytes, {events} events");
+        let peak = server.peak_memory();
+        assert!(peak < UNREAD, "{peak} bytes of memory");
+    };
+    check(&server);
+    server.kill();
+    check(&TestServer::start(&env));
 }
 
 #[test]
