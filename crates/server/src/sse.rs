@@ -42,8 +42,8 @@ pub(crate) enum SseFraming {
 /// A response that streams the events of a run.
 pub(crate) fn stream_events(reader: Reader, framing: SseFraming, server: &ServerState) -> Response {
     let reader = ChargedReader::new(reader, &server.response_budget);
-    let _guard = server.count_sse_reader();
-    let events = RunEventStream { reader, framing, last_error: None, is_over: false, _guard };
+    let guard = server.count_sse_reader();
+    let events = RunEventStream { reader, framing, last_error: None, is_over: false, _guard: guard };
     let chunks = stream::unfold(events, |mut events| async move {
         let chunk = events.next().await?;
         Some((Ok::<_, Infallible>(chunk), events))

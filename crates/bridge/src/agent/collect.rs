@@ -1,13 +1,47 @@
-//! Collects the text of an answer, from its partial events or from the final event, never from both.
+//! The text of an answer: from its partial events or from the final event, never from both.
 
-use adk::{content::Content, event::Event, flow::is_unknown_agent};
+use adk::{content::Part, event::Event, flow::is_unknown_agent};
 
-/// Collects the text of a run. Partial or final is decided per model call, because a run may have several (spec I).
+/// Decides which text of an event is new: that of the partial events of a model call, or that of its final event if they had none
+/// (spec I). It is decided per model call, because a run may have several. Every front end uses this rule.
+#[derive(Clone, Debug, Default)]
+pub struct NewText {
+    /// The id of the events of the model call.
+    call: String,
+    has_text: bool,
+    has_thoughts: bool,
+}
+
+impl NewText {
+    /// Whether partial events of the same model call had text or thoughts.
+    pub fn has_begun(&self, event: &Event) -> bool {
+        self.call == event.id && (self.has_text || self.has_thoughts)
+    }
+
+    /// Whether a text or thought of the event is new.
+    pub fn is_new(&mut self, event: &Event, part: &Part) -> bool {
+        if self.call != event.id {
+            *self = Self { call: event.id.clone(), ..Self::default() };
+        }
+        let has_streamed = if part.is_thought() { &mut self.has_thoughts } else { &mut self.has_text };
+        if event.is_partial() {
+            *has_streamed |= part.as_text().is_some_and(|text| !text.is_empty());
+            return true;
+        }
+        !*has_streamed
+    }
+}
+
+/// Whether the answer starts over: the run fails or is corrected, and what was said so far is not part of the answer (spec G2).
+pub fn discards_answer(event: &Event) -> bool {
+    event.responses().any(is_unknown_agent)
+}
+
+/// Collects the text of a run.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerCollector {
     text: String,
-    /// The model call whose partial events are being collected.
-    streaming: Option<String>,
+    new_text: NewText,
     /// The text ends with an interrupted answer, which the next text continues.
     interrupted: bool,
 }
@@ -17,26 +51,18 @@ impl AnswerCollector {
         if event.is_from_user() {
             return;
         }
-        // The run fails or is corrected; after a correction the answer starts over (spec G2).
-        if event.responses().any(is_unknown_agent) {
+        if discards_answer(event) {
             *self = Self::default();
         }
-        let text = event.content.as_ref().map(Content::text).unwrap_or_default();
-        let begun = self.streaming.as_ref() == Some(&event.id);
-        if event.is_partial() {
-            // A partial event without text, such as a thought, does not decide for the partial events.
-            if !begun && !text.is_empty() {
-                self.streaming = Some(event.id.clone());
-                self.separate(&text);
-            }
-            self.text.push_str(&text);
-        } else {
-            if !begun {
-                self.separate(&text);
-                self.text.push_str(&text);
-            }
-            self.interrupted |= event.is_interrupted_answer();
+        let has_begun = self.new_text.has_begun(event);
+        let parts = event.content.iter().flat_map(|content| &content.parts).filter(|part| !part.is_thought());
+        let new: String =
+            parts.filter(|part| self.new_text.is_new(event, part)).filter_map(Part::as_text).collect();
+        if !has_begun {
+            self.separate(&new);
         }
+        self.text.push_str(&new);
+        self.interrupted |= !event.is_partial() && event.is_interrupted_answer();
     }
 
     /// Separates the texts of two model calls by a line break, unless the second continues an interrupted answer.
@@ -58,13 +84,15 @@ impl AnswerCollector {
 /// The text of the last answer in these events, if it was interrupted and nothing followed.
 pub fn interrupted_answer<'a>(events: impl DoubleEndedIterator<Item = &'a Event>) -> Option<String> {
     let last = events.rev().find(|event| event.content.is_some())?;
-    let text = last.content.as_ref().filter(|_| last.is_interrupted_answer()).map(Content::text)?;
+    let text =
+        last.content.as_ref().filter(|_| last.is_interrupted_answer()).map(adk::content::Content::text)?;
     (!text.trim().is_empty()).then_some(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use adk::content::Content;
 
     fn event(id: &str, text: &str) -> Event {
         Event { id: id.to_owned(), content: Some(Content::model(text)), ..Event::new("e", "root") }
@@ -77,9 +105,24 @@ mod tests {
     }
 
     #[test]
+    fn spec_i_text_is_taken_from_partial_events_or_from_the_final_one() {
+        let partial = |event: Event| Event { partial: Some(true), ..event };
+        let thinking =
+            |event: Event| Event { content: Some(Content::new("model", vec![Part::thought("hm")])), ..event };
+        assert_eq!(
+            collected([partial(event("1", "Hel")), partial(event("1", "lo")), event("1", "Hello")]),
+            "Hello"
+        );
+        assert_eq!(collected([event("1", "Hello")]), "Hello");
+        // Streamed thoughts alone do not replace the text of the final event.
+        assert_eq!(collected([partial(thinking(event("1", ""))), event("1", "Hello")]), "Hello");
+        assert_eq!(collected([partial(event("1", "a")), event("1", "a"), event("2", "b")]), "a\nb");
+    }
+
+    #[test]
     fn last_answer_is_interrupted_until_the_next_message() {
         let shown = Event { interrupted: Some(true), ..event("1", "Hel") };
-        let thought = Content::new("model", vec![adk::content::Part::thought("hm")]);
+        let thought = Content::new("model", vec![Part::thought("hm")]);
         let wordless = Event { content: Some(thought), ..shown.clone() };
         let failed = Event { error_code: Some("E".to_owned()), ..Event::new("e", "root") };
         let message = Event { content: Some(Content::user("hi")), ..Event::new("e", "user") };

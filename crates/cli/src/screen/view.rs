@@ -15,7 +15,10 @@ use adk::{
     progress::CallProgress,
 };
 use anyhow::anyhow;
-use bridge::model::Notice;
+use bridge::{
+    agent::collect::{NewText, discards_answer},
+    model::Notice,
+};
 use lock::LockExt;
 use std::{
     io::{self, Write},
@@ -40,13 +43,16 @@ pub(crate) struct View {
     mode: Mode,
     style: Style,
     models: Models,
+    /// Whether text is printed only when it is certain to be part of the answer.
+    holds_text: bool,
     state: Mutex<ViewState>,
 }
 
 #[derive(Default)]
 struct ViewState {
-    /// The id of the streamed event.
-    streaming: Option<String>,
+    new_text: NewText,
+    /// The text of an answer that may be discarded.
+    held: String,
     /// Whether the current line has text, and whether that is a thought.
     in_line: bool,
     in_thought: bool,
@@ -60,7 +66,13 @@ struct ViewState {
 
 impl View {
     pub(crate) fn new(mode: Mode, style: Style, models: Models) -> Self {
-        Self { mode, style, models, state: Mutex::default() }
+        Self { mode, style, models, holds_text: false, state: Mutex::default() }
+    }
+
+    /// Prints the text of an answer only when no correction can discard it, for a reader that cannot take words back.
+    #[must_use]
+    pub(crate) fn holding_text(self, holds_text: bool) -> Self {
+        Self { holds_text, ..self }
     }
 
     pub(crate) fn show(&self, event: &Event) {
@@ -106,7 +118,8 @@ impl View {
         }
         self.clear_status(&mut state)?;
         self.end_line(&mut state)?;
-        state.streaming = None;
+        release(&mut state)?;
+        state.new_text = NewText::default();
         state.overlap.clear();
         if self.mode == Mode::Chat && !usage.is_zero() {
             self.note_line(&usage.to_string())?;
@@ -122,19 +135,21 @@ impl View {
             return self.call_progress(state, &progress);
         }
         self.clear_status(state)?;
-        let streamed = state.streaming.as_deref() == Some(event.id.as_str());
-        if event.content.is_some() && !streamed {
-            state.overlap.begin();
+        if discards_answer(event) {
+            state.held.clear();
+            state.in_line &= !self.holds_text;
+        } else if event.responses().next().is_some() {
+            release(state)?;
         }
-        if event.is_partial() && !streamed {
-            state.streaming = Some(event.id.clone());
+        if event.content.is_some() && !state.new_text.has_begun(event) {
+            state.overlap.begin();
         }
         let is_hidden = |part: &&Part| is_question(part) || is_placeholder(event, part);
         for part in event.content.iter().flat_map(|content| &content.parts).filter(|part| !is_hidden(part)) {
             if let Some(line) = summarize_part(part, width().unwrap_or(DEFAULT_WIDTH)) {
                 self.end_line(state)?;
                 self.note_line(&line)?;
-            } else if let Some(text) = part.as_text().filter(|_| event.is_partial() || !streamed) {
+            } else if let Some(text) = part.as_text().filter(|_| state.new_text.is_new(event, part)) {
                 self.new_text(state, text, part.is_thought())?;
             }
         }
@@ -200,20 +215,28 @@ impl View {
             self.end_line(state)?;
         }
         let safe = printable(text);
-        let mut out = io::stdout().lock();
-        out.write_all(if thought { self.style.dim(&safe) } else { safe }.as_bytes())?;
         if !text.is_empty() {
             state.in_line = !text.ends_with('\n');
             state.in_thought = thought;
         }
+        if self.holds_text {
+            state.held.push_str(&safe);
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        out.write_all(if thought { self.style.dim(&safe) } else { safe }.as_bytes())?;
         out.flush()
     }
 
     fn end_line(&self, state: &mut ViewState) -> io::Result<()> {
-        if self.mode != Mode::Json && std::mem::take(&mut state.in_line) {
-            io::stdout().lock().write_all(b"\n")?;
+        if self.mode == Mode::Json || !std::mem::take(&mut state.in_line) {
+            return Ok(());
         }
-        Ok(())
+        if self.holds_text {
+            state.held.push('\n');
+            return Ok(());
+        }
+        io::stdout().lock().write_all(b"\n")
     }
 
     /// A line that is not part of the answer.
@@ -224,6 +247,14 @@ impl View {
             Mode::Answer | Mode::Json => io::stderr().lock().write_all(line.as_bytes()),
         }
     }
+}
+
+/// Prints the held text.
+fn release(state: &mut ViewState) -> io::Result<()> {
+    let held = std::mem::take(&mut state.held);
+    let mut out = io::stdout().lock();
+    out.write_all(held.as_bytes())?;
+    out.flush()
 }
 
 /// Whether the part is a confirmation request or its answer. The command that can read the answer prints the question.
