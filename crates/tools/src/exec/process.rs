@@ -27,7 +27,7 @@ use super::{
     program::{ProgramInput, SandboxedProgram},
     sandbox::{
         SandboxedCommand, channel,
-        messages::{Control, SandboxOutcome},
+        messages::{Control, Exceeded, SandboxOutcome},
     },
     watchdog::{Watchdog, WatchedGroup},
 };
@@ -71,6 +71,8 @@ pub(crate) struct CommandExit {
     pub(crate) status: Option<ExitStatus>,
     /// Processes were still running after the exit, and were terminated.
     pub(crate) left_behind: bool,
+    /// The limits that the command reached.
+    pub(crate) exceeded: Vec<Exceeded>,
     /// Protected files that the command created; they were renamed.
     pub(crate) quarantined: Vec<PathBuf>,
     /// The roots have more files than were searched for protected and denied ones.
@@ -304,6 +306,7 @@ impl Processes {
             Some(SandboxOutcome::Exited(end)) => CommandExit {
                 status: end.signal.or(end.code.map(|code| code << 8)).map(ExitStatus::from_raw),
                 left_behind: end.left_behind,
+                exceeded: end.exceeded,
                 quarantined: end.quarantined,
                 truncated: end.truncated,
                 failure: None,

@@ -7,6 +7,7 @@ use std::{
         unix::{net::UnixStream, process::CommandExt},
     },
     process::{Command, Stdio},
+    sync::atomic::Ordering,
     thread,
     time::Duration,
 };
@@ -14,12 +15,12 @@ use std::{
 use nix::sys::signal::{Signal as NixSignal, kill};
 use rustix::{
     mount::MountFlags,
-    process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus},
+    process::{Pid, Signal, WaitOptions, WaitStatus},
 };
 
 use super::{
-    CommandEnd, Control, InitLaunch, Isolation, SandboxOutcome, channel, descendants, landlock, namespaces,
-    seccomp, stdin_socket,
+    CommandEnd, Control, Exceeded, InitLaunch, Isolation, SandboxOutcome, channel, descendants, landlock,
+    limits, namespaces, seccomp, stdin_socket,
 };
 
 /// The Landlock version that can limit signals.
@@ -40,12 +41,11 @@ pub(in super::super) fn run_init() -> Result<(), String> {
 
 /// Gives up everything that the command must not have.
 fn confine(launch: &InitLaunch) -> Result<(), String> {
+    limits::apply(launch)?;
     match launch.isolation {
         Isolation::Namespaces => mount_proc()?,
         Isolation::Landlock => become_subreaper()?,
     }
-    set_limit(Resource::Core, 0)?;
-    set_limit(Resource::Fsize, launch.file_bytes)?;
     rustix::thread::set_no_new_privs(true).map_err(|errno| format!("no_new_privs: {errno}"))?;
     restrict_files(launch)?;
     namespaces::drop_capabilities(launch.isolation).map_err(|error| format!("capabilities: {error}"))?;
@@ -80,14 +80,6 @@ pub(super) fn become_subreaper() -> Result<(), String> {
     rustix::process::set_child_subreaper(Some(own)).map_err(|errno| format!("child subreaper: {errno}"))
 }
 
-/// Lowers a limit; a lower one stays.
-fn set_limit(resource: Resource, limit: u64) -> Result<(), String> {
-    let current = rustix::process::getrlimit(resource);
-    let lowered = |current: Option<u64>| Some(current.map_or(limit, |current| current.min(limit)));
-    let new = Rlimit { current: lowered(current.current), maximum: lowered(current.maximum) };
-    rustix::process::setrlimit(resource, new).map_err(|errno| format!("limits: {errno}"))
-}
-
 fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<CommandEnd, String> {
     let [program, args @ ..] = launch.argv.as_slice() else { return Err("no command".to_owned()) };
     let mut command = Command::new(program);
@@ -98,6 +90,7 @@ fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<
     drop(command);
     let isolation = launch.isolation;
     obey(socket.try_clone().map_err(|error| error.to_string())?, isolation);
+    let memory_exceeded = limits::watch_memory(launch.memory_bytes, isolation);
     let shell = Pid::from_child(&child);
     let status = reap_until(shell)?;
     let left_behind = has_children()?;
@@ -107,7 +100,8 @@ fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<
         while wait(WaitOptions::empty())?.is_some() {}
     }
     let (code, signal) = (status.exit_status(), status.terminating_signal());
-    Ok(CommandEnd { code, signal, left_behind, ..CommandEnd::default() })
+    let exceeded = memory_exceeded.load(Ordering::Acquire).then_some(Exceeded::Memory).into_iter().collect();
+    Ok(CommandEnd { code, signal, left_behind, exceeded, ..CommandEnd::default() })
 }
 
 fn spawn_error(program: &str, error: &io::Error) -> String {
@@ -152,7 +146,7 @@ fn wait(options: WaitOptions) -> Result<Option<(Pid, WaitStatus)>, String> {
 }
 
 /// Signals all processes of the command.
-fn signal_all(signal: NixSignal, isolation: Isolation) {
+pub(super) fn signal_all(signal: NixSignal, isolation: Isolation) {
     match isolation {
         // Every process of the namespace but this one. It fails if there is none.
         Isolation::Namespaces => drop(kill(nix::unistd::Pid::from_raw(-1), signal)),
