@@ -251,6 +251,15 @@ impl ProcessGroupGuard {
         Self { child: Some(child), processes: Processes::Sandbox(socket), grace, watched: None }
     }
 
+    /// Why a sandboxed command was not started, once its supervisor has ended. `None` if it was, and without a sandbox.
+    pub(crate) async fn failure(&mut self) -> Option<String> {
+        if !matches!(self.processes, Processes::Sandbox(_)) {
+            return None;
+        }
+        let _ = timeout(self.grace, self.child.as_mut()?.wait()).await.ok()?;
+        self.processes.outcome()?.failure
+    }
+
     fn watched(mut self, watchdog: &Watchdog) -> Self {
         if let Processes::Group(Some(leader)) = self.processes {
             self.watched = Some(watchdog.register(leader));
@@ -315,6 +324,9 @@ impl Processes {
                 let failure =
                     Some(format!("the sandbox could not be set up: {why}; `lango doctor` tests it"));
                 CommandExit { failure, ..CommandExit::default() }
+            }
+            Some(SandboxOutcome::CannotRun(why)) => {
+                CommandExit { failure: Some(why), ..CommandExit::default() }
             }
             None => CommandExit {
                 failure: Some("the sandbox was ended by another program".to_owned()),

@@ -27,8 +27,10 @@ pub(crate) enum Isolation {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum SandboxOutcome {
     Exited(CommandEnd),
-    /// The command was not started.
+    /// The sandbox could not be set up.
     Failed(String),
+    /// The program could not be executed in the sandbox.
+    CannotRun(String),
 }
 
 /// A limit that a command reached.

@@ -243,7 +243,7 @@ impl Sandbox {
         match self.run_silently(command)? {
             SandboxOutcome::Exited(end) if end.code == Some(0) => Ok(()),
             SandboxOutcome::Exited(end) => Err(format!("a test command failed: {end:?}")),
-            SandboxOutcome::Failed(why) => Err(why),
+            SandboxOutcome::Failed(why) | SandboxOutcome::CannotRun(why) => Err(why),
         }
     }
 

@@ -167,7 +167,7 @@ impl ProbeProject {
         let outlived = closed.recv_timeout(DEATH_TIME).is_err();
         match outcome {
             SandboxOutcome::Exited(end) => Ok((end.code == Some(0), outlived)),
-            SandboxOutcome::Failed(why) => Err(why),
+            SandboxOutcome::Failed(why) | SandboxOutcome::CannotRun(why) => Err(why),
         }
     }
 }

@@ -35,7 +35,7 @@ pub(in super::super) fn run_init() -> Result<(), String> {
     let received = channel::receive::<InitLaunch>(&socket).map_err(|error| error.to_string())?;
     let Some((launch, files)) = received else { return Ok(()) };
     let outcome = confine(&launch).and_then(|()| run(&launch, files, &socket));
-    let outcome = outcome.map_or_else(SandboxOutcome::Failed, SandboxOutcome::Exited);
+    let outcome = outcome.unwrap_or_else(SandboxOutcome::Failed);
     channel::send(&socket, &outcome, &[]).map_err(|error| error.to_string())
 }
 
@@ -80,12 +80,15 @@ pub(super) fn become_subreaper() -> Result<(), String> {
     rustix::process::set_child_subreaper(Some(own)).map_err(|errno| format!("child subreaper: {errno}"))
 }
 
-fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<CommandEnd, String> {
+fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<SandboxOutcome, String> {
     let [program, args @ ..] = launch.argv.as_slice() else { return Err("no command".to_owned()) };
     let mut command = Command::new(program);
     command.args(args).current_dir(&launch.directory).env("TMPDIR", &launch.tmp).process_group(0);
     command.stdin(files.into_iter().next().map_or_else(Stdio::null, Stdio::from));
-    let child = command.spawn().map_err(|error| spawn_error(program, &error))?;
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(SandboxOutcome::CannotRun(spawn_error(program, launch, &error))),
+    };
     // It holds the standard input of the command.
     drop(command);
     let isolation = launch.isolation;
@@ -101,12 +104,19 @@ fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<
     }
     let (code, signal) = (status.exit_status(), status.terminating_signal());
     let exceeded = memory_exceeded.load(Ordering::Acquire).then_some(Exceeded::Memory).into_iter().collect();
-    Ok(CommandEnd { code, signal, left_behind, exceeded, ..CommandEnd::default() })
+    Ok(SandboxOutcome::Exited(CommandEnd { code, signal, left_behind, exceeded, ..CommandEnd::default() }))
 }
 
-fn spawn_error(program: &str, error: &io::Error) -> String {
+fn spawn_error(program: &str, launch: &InitLaunch, error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => format!("the program `{program}` was not found in the sandbox"),
+        io::ErrorKind::NotFound if !launch.directory.is_dir() => format!(
+            "its directory {} is not visible in the sandbox; add it to `readable` in [tools]",
+            launch.directory.display()
+        ),
+        io::ErrorKind::NotFound => format!(
+            "the program `{program}` is not on the PATH of the sandbox; install it, set `command` to its full path, or add its \
+             directory to `readable` in [tools]"
+        ),
         _ => format!("`{program}` cannot be run: {error}"),
     }
 }
