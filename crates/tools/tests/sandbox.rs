@@ -535,6 +535,10 @@ fn memory_hog_and_fork_bomb_end_with_an_error(helper: &Path) {
     let many = "i=0; while [ $i -lt 900 ]; do sleep 60 & i=$((i+1)); done";
     let answer = project.run(workspace, many);
     assert!(answer["note"].as_str().is_some_and(|note| note.contains("[tools] processes")), "{answer}");
-    project.run(workspace, "bomb() { bomb | bomb & }; bomb");
+    let answer = project.run(workspace, "bomb() { bomb | bomb & }; bomb");
+    assert!(answer.get("exit_code").is_some() && !answer.to_string().contains("panicked"), "{answer}");
+    let held = project
+        .run(workspace, "i=0; while [ $i -lt 900 ]; do (trap '' TERM; sleep 60) & i=$((i+1)); done; echo x");
+    assert!(!held.to_string().contains("panicked"), "{held}");
     assert_eq!(project.succeeds(workspace, "echo alive"), "alive\n");
 }

@@ -82,6 +82,11 @@ pub(super) fn become_subreaper() -> Result<(), String> {
 
 fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<SandboxOutcome, String> {
     let [program, args @ ..] = launch.argv.as_slice() else { return Err("no command".to_owned()) };
+    let isolation = launch.isolation;
+    // Before the command, which may use up all threads.
+    let threads = |error: io::Error| format!("a thread of the init process: {error}");
+    obey(socket.try_clone().map_err(threads)?, isolation).map_err(threads)?;
+    let memory_exceeded = limits::watch_memory(launch.memory_bytes, isolation).map_err(threads)?;
     let mut command = Command::new(program);
     command.args(args).current_dir(&launch.directory).env("TMPDIR", &launch.tmp).process_group(0);
     command.stdin(files.into_iter().next().map_or_else(Stdio::null, Stdio::from));
@@ -91,9 +96,6 @@ fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<
     };
     // It holds the standard input of the command.
     drop(command);
-    let isolation = launch.isolation;
-    obey(socket.try_clone().map_err(|error| error.to_string())?, isolation);
-    let memory_exceeded = limits::watch_memory(launch.memory_bytes, isolation);
     let shell = Pid::from_child(&child);
     let status = reap_until(shell)?;
     let left_behind = has_children()?;
@@ -164,20 +166,25 @@ pub(super) fn signal_all(signal: NixSignal, isolation: Isolation) {
     }
 }
 
+/// Kills all processes after a time; at once if they have used up all threads.
 fn kill_after(grace: Duration, isolation: Isolation) {
-    thread::spawn(move || {
+    let waiting = thread::Builder::new().spawn(move || {
         thread::sleep(grace);
         signal_all(NixSignal::SIGKILL, isolation);
     });
+    if waiting.is_err() {
+        signal_all(NixSignal::SIGKILL, isolation);
+    }
 }
 
 /// Executes the supervisor's requests. When the supervisor is gone, this process ends, and all others with it.
-fn obey(socket: UnixStream, isolation: Isolation) {
-    thread::spawn(move || {
+fn obey(socket: UnixStream, isolation: Isolation) -> io::Result<()> {
+    let obeying = thread::Builder::new().spawn(move || {
         while let Ok(Some((Control::Terminate, _))) = channel::receive::<Control>(&socket) {
             signal_all(NixSignal::SIGTERM, isolation);
         }
         signal_all(NixSignal::SIGKILL, isolation);
         std::process::exit(1);
     });
+    obeying.map(drop)
 }

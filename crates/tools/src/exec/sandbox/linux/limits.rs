@@ -1,7 +1,7 @@
 //! Limits of a command that the init process sets for itself and its descendants, and the memory limit without a cgroup.
 
 use std::{
-    fs,
+    fs, io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,8 +23,10 @@ const PID_MAX_PER_NAMESPACE: (u32, u32) = (6, 14);
 const RESERVED_PIDS: u64 = 300;
 /// The kernel kills processes with this score first when the machine has no memory left.
 const FIRST_VICTIM: &str = "1000";
-/// How often the memory of a command is added up.
-const INTERVAL: Duration = Duration::from_millis(200);
+/// How often the memory of a command is added up: after the time in which it could allocate the rest at this speed.
+const BYTES_PER_SECOND: u64 = 8 << 30;
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Sets all limits. `/proc` is still the host's.
 pub(super) fn apply(launch: &InitLaunch) -> Result<(), String> {
@@ -62,20 +64,27 @@ fn kernel_version(release: &str) -> (u32, u32) {
 }
 
 /// Kills the command when its processes use more memory than `bytes`. The result says whether that happened.
-pub(super) fn watch_memory(bytes: Option<u64>, isolation: Isolation) -> Arc<AtomicBool> {
+pub(super) fn watch_memory(bytes: Option<u64>, isolation: Isolation) -> io::Result<Arc<AtomicBool>> {
     let exceeded = Arc::new(AtomicBool::new(false));
-    let (Some(bytes), flag) = (bytes, exceeded.clone()) else { return exceeded };
+    let (Some(bytes), flag) = (bytes, exceeded.clone()) else { return Ok(exceeded) };
     // The thread ends with this process, which ends with the command.
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
+        let mut used = 0;
         loop {
-            thread::sleep(INTERVAL);
-            if private_memory(isolation) > bytes {
+            thread::sleep(interval(bytes, used));
+            used = private_memory(isolation);
+            if used > bytes {
                 flag.store(true, Ordering::Release);
                 init::signal_all(Signal::SIGKILL, isolation);
             }
         }
-    });
-    exceeded
+    })?;
+    Ok(exceeded)
+}
+
+fn interval(limit: u64, used: u64) -> Duration {
+    let rest = limit.saturating_sub(used).saturating_mul(1_000) / BYTES_PER_SECOND;
+    Duration::from_millis(rest).clamp(SHORTEST, LONGEST)
 }
 
 /// The resident memory of all processes of the command, without what they share with files and each other.
@@ -109,6 +118,13 @@ mod tests {
         assert_eq!(kernel_version("5.4-rc1"), (5, 4));
         assert_eq!(kernel_version("unknown"), (0, 0));
         assert!(kernel_version("5.15.0") < PID_MAX_PER_NAMESPACE);
+    }
+
+    #[test]
+    fn memory_is_checked_more_often_near_the_limit() {
+        assert_eq!(interval(64 << 30, 0), LONGEST);
+        assert_eq!(interval(16 << 30, 8 << 30), Duration::from_secs(1));
+        assert_eq!(interval(1 << 30, 2 << 30), SHORTEST);
     }
 
     #[test]
