@@ -7,6 +7,7 @@
 //! | [`turn`] | a whole turn through the agent layer |
 //! | [`recovery`] | the time to claim and to finish the runs of a killed server |
 //! | [`calls`] | the overhead of tool calls |
+//! | [`sandbox`] | the overhead of the sandbox of commands |
 //! | [`decode`] | decoding a model's answer from bytes to events |
 //! | [`html`] | the quality of HTML conversion |
 //! | [`binary`], [`mod@reference`] | start, memory and turn of the binary; a turn of google-adk for comparison |
@@ -31,6 +32,7 @@ mod raw;
 mod recovery;
 mod reference;
 mod rows;
+mod sandbox;
 mod server;
 mod tail;
 mod turn;
@@ -66,6 +68,7 @@ const BENCHES: &[Bench] = &[
         run: recovery::run,
     },
     Bench { name: "call", about: "the overhead of a tool call, one and 32 at a time", run: calls::run },
+    Bench { name: "sandbox", about: "the overhead of each profile on `true`", run: sandbox::run },
     Bench {
         name: "decode",
         about: "decoding a model's answer, compared with eventsource-stream",

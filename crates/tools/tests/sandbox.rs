@@ -32,7 +32,8 @@ use tools::{
     exec::{
         Confinement, EnvVars, Exec, ExecLimits, ExecToolContext, Sandbox, Watchdog,
         sandbox::{
-            CONFINE, Guarantee, RootAccess, SandboxConfig, SandboxSettings, Tested, confined_main,
+            CONFINE, Guarantee, RootAccess, SandboxConfig, SandboxLimit, SandboxLimits, SandboxSettings,
+            Tested, confined_main,
             deny::{DEFAULT_DENY_READ, DenyList},
         },
     },
@@ -47,7 +48,7 @@ type SandboxCheck = fn(&Path);
 const WITHOUT_NAMESPACES: &str = "__without_namespaces";
 const AS_USER: &str = "__as_user";
 
-const CHECKS: [(&str, SandboxCheck); 9] = [
+const CHECKS: [(&str, SandboxCheck); 11] = [
     ("workspace_writes_inside_the_root_only", workspace_writes_inside_the_root_only),
     ("read_only_writes_nothing_but_tmp", read_only_writes_nothing_but_tmp),
     ("protected_paths_stay_as_they_are", protected_paths_stay_as_they_are),
@@ -57,6 +58,8 @@ const CHECKS: [(&str, SandboxCheck); 9] = [
     ("ordinary_user_gets_the_same_sandbox", ordinary_user_gets_the_same_sandbox),
     ("processes_end_with_the_call", processes_end_with_the_call),
     ("every_guarantee_is_tested", every_guarantee_is_tested),
+    ("every_limit_is_tested", every_limit_is_tested),
+    ("memory_hog_and_fork_bomb_end_with_an_error", memory_hog_and_fork_bomb_end_with_an_error),
 ];
 
 fn main() -> ExitCode {
@@ -130,6 +133,8 @@ fn landlock_confines_where_namespaces_are_refused(helper: &Path) {
         "processes_end_with_the_call",
         "workspace_writes_inside_the_root_only",
         "every_guarantee_is_tested",
+        "every_limit_is_tested",
+        "memory_hog_and_fork_bomb_end_with_an_error",
     ];
     run_again(helper, WITHOUT_NAMESPACES, &names, |_| {});
 }
@@ -185,6 +190,10 @@ struct Project {
 impl Project {
     /// `None` where the kernel offers no sandbox.
     fn new(helper: &Path) -> Option<Self> {
+        Self::with_limits(helper, SandboxLimits::default())
+    }
+
+    fn with_limits(helper: &Path, limits: SandboxLimits) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         for name in ["root", "outside", "data/tmp", "home/.ssh"] {
@@ -193,7 +202,8 @@ impl Project {
         fs::write(base.join("outside/kept"), "kept").unwrap();
         fs::write(base.join("home/.ssh/id_x"), "secret").unwrap();
         fs::write(base.join("data/token"), "secret").unwrap();
-        let sandbox = Sandbox::build(SandboxConfig { helper: helper.to_owned(), settings: settings(&base) });
+        let settings = SandboxSettings { limits, ..settings(&base) };
+        let sandbox = Sandbox::build(SandboxConfig { helper: helper.to_owned(), settings });
         if let Confinement::Open { why } = sandbox.confinement() {
             eprintln!("skipped: {why}");
             return None;
@@ -477,4 +487,58 @@ fn every_guarantee_is_tested(helper: &Path) {
         assert_eq!(allowed(SandboxProfile::Workspace), [Guarantee::NoNetwork, Guarantee::NoUnixSockets]);
         assert_eq!(allowed(SandboxProfile::ReadOnly), []);
     }
+}
+
+/// Memory is limited everywhere. Processes need namespaces of a recent kernel, or a delegated cgroup.
+fn every_limit_is_tested(helper: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::build(SandboxConfig { helper: helper.to_owned(), settings: settings(dir.path()) });
+    if matches!(sandbox.confinement(), Confinement::Open { .. }) {
+        return;
+    }
+    let is_full = matches!(sandbox.confinement(), Confinement::Full { .. });
+    let tested = sandbox.test_limits().unwrap();
+    assert_eq!(tested.len(), SandboxLimit::ALL.len());
+    for (limit, holds) in tested {
+        match limit {
+            SandboxLimit::Memory | SandboxLimit::FileSize => assert!(holds, "{limit}"),
+            SandboxLimit::TemporaryFiles => assert_eq!(holds, is_full, "{limit}"),
+            SandboxLimit::Processes if holds => {}
+            SandboxLimit::Processes => eprintln!("processes are not limited here"),
+        }
+    }
+}
+
+fn memory_hog_and_fork_bomb_end_with_an_error(helper: &Path) {
+    let limits = SandboxLimits {
+        memory_bytes: 256 << 20,
+        processes: 400,
+        file_bytes: 64 << 20,
+        ..SandboxLimits::default()
+    };
+    let Some(project) = Project::with_limits(helper, limits) else { return };
+    let workspace = SandboxProfile::Workspace;
+    // It holds all of its input, which has no end.
+    for hog in ["tail /dev/zero", "tail /dev/zero & tail /dev/zero & wait"] {
+        let answer = project.run(workspace, hog);
+        assert!(
+            answer["note"].as_str().is_some_and(|note| note.contains("[tools] memoryMb")),
+            "{hog}: {answer}"
+        );
+    }
+    let sandbox =
+        Sandbox::build(SandboxConfig { helper: helper.to_owned(), settings: settings(project.dir.path()) });
+    if !sandbox.test_limits().unwrap().contains(&(SandboxLimit::Processes, true)) {
+        eprintln!("skipped: processes are not limited here");
+        return;
+    }
+    let many = "i=0; while [ $i -lt 900 ]; do sleep 60 & i=$((i+1)); done";
+    let answer = project.run(workspace, many);
+    assert!(answer["note"].as_str().is_some_and(|note| note.contains("[tools] processes")), "{answer}");
+    let answer = project.run(workspace, "bomb() { bomb | bomb & }; bomb");
+    assert!(answer.get("exit_code").is_some() && !answer.to_string().contains("panicked"), "{answer}");
+    let held = project
+        .run(workspace, "i=0; while [ $i -lt 900 ]; do (trap '' TERM; sleep 60) & i=$((i+1)); done; echo x");
+    assert!(!held.to_string().contains("panicked"), "{held}");
+    assert_eq!(project.succeeds(workspace, "echo alive"), "alive\n");
 }

@@ -20,7 +20,7 @@ use tools::{
     SandboxProfile,
     exec::{
         Confinement, Sandbox,
-        sandbox::{Guarantee, Tested},
+        sandbox::{Guarantee, SandboxLimits, Tested},
     },
 };
 
@@ -188,8 +188,26 @@ fn commands(settings: &Settings) -> Vec<Finding> {
     for profile in [SandboxProfile::ReadOnly, SandboxProfile::Workspace] {
         findings.push(guarantees(&sandbox, profile));
     }
-    findings.push(Finding::new("limits", Health::Ok, sandbox.limits()));
+    findings.extend(sandbox.limits().map(|limits| tested_limits(&sandbox, &limits)));
     findings
+}
+
+/// The limits of a command, as they were just tested.
+fn tested_limits(sandbox: &Sandbox, limits: &SandboxLimits) -> Finding {
+    let tested = match sandbox.test_limits() {
+        Ok(tested) => tested,
+        Err(why) => return Finding::new("limits", Health::Bad, format!("could not be tested: {why}")),
+    };
+    let (holding, missing): (Vec<_>, Vec<_>) = tested.into_iter().partition(|(_, holds)| *holds);
+    let holding: Vec<String> = holding.iter().map(|(limit, _)| limit.describe(limits)).collect();
+    let missing: Vec<String> = missing.iter().map(|(limit, _)| limit.to_string()).collect();
+    let message = format!("per command, tested: {}", holding.join(", "));
+    match missing.as_slice() {
+        [] => Finding::new("limits", Health::Ok, message),
+        names => {
+            Finding::new("limits", Health::Warn, format!("{message}; NOT limited: {}", names.join(", ")))
+        }
+    }
 }
 
 /// What a profile promises, as it was just tested.

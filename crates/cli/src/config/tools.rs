@@ -9,12 +9,16 @@ use std::{
 };
 use tools::{
     Mask, Safety,
-    exec::{EnvVars, ExecLimits},
+    exec::{EnvVars, ExecLimits, sandbox::SandboxLimits},
     policy::{ApprovalMode, Decision, Policy, PolicyRule, Subject},
 };
 
 /// The default size of the output store, in megabytes.
 const KEPT_MB: u64 = 1_024;
+
+/// The lowest memory limit, in bytes.
+const LEAST_MEMORY: u64 = 256 << 20;
+const PROCESSES: std::ops::RangeInclusive<u64> = 400..=1_000_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
@@ -52,6 +56,15 @@ pub(super) struct ToolsSection {
     /// Default: `1800`
     #[serde(rename = "maxTimeoutS", alias = "max_timeout_s")]
     max_timeout: Option<Seconds>,
+    /// Megabytes of memory that the processes of one command may use together, at least 256.
+    ///
+    /// Default: three quarters of the machine's memory
+    #[serde(alias = "memory_mb")]
+    memory_mb: Option<u64>,
+    /// Processes and threads that one command may have, from 400 to 1000000.
+    ///
+    /// Default: `4096`
+    processes: Option<u64>,
     /// Megabytes of whole outputs that are kept in the data directory.
     ///
     /// Default: `1024`
@@ -144,6 +157,7 @@ pub(crate) struct ToolSettings {
     /// The local addresses that `fetch` may reach.
     pub(crate) fetch_local: Vec<SocketAddr>,
     pub(crate) limits: ExecLimits,
+    pub(crate) sandbox_limits: SandboxLimits,
     pub(crate) keep_bytes: u64,
     pub(crate) environment: EnvVars,
     pub(crate) policy: Policy,
@@ -175,6 +189,7 @@ impl ToolsSection {
         let default = ExecLimits::default();
         let time = self.timeout.map_or(default.time, Seconds::time);
         let max_time = self.max_timeout.map_or(default.max_time, Seconds::time).max(time);
+        let sandbox_limits = sandbox_limits(self.memory_mb, self.processes, file)?;
         let environment = EnvVars {
             path: env.text("PATH")?.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned()),
             home: env.path("HOME").unwrap_or_else(|| workdir.to_owned()).display().to_string(),
@@ -191,6 +206,7 @@ impl ToolsSection {
             unix_sockets: self.unix_sockets,
             fetch_local: self.fetch_local,
             limits: ExecLimits { time, max_time, ..default },
+            sandbox_limits,
             keep_bytes: self.keep_mb.unwrap_or(KEPT_MB) << 20,
             environment,
             users_decide: approval.users == Users::Ask,
@@ -199,6 +215,26 @@ impl ToolsSection {
             mask: Mask::new(secrets.into_iter().chain(token)),
         })
     }
+}
+
+/// The limits of one command. Below the lowest ones, shells and compilers do not start.
+fn sandbox_limits(
+    memory_mb: Option<u64>,
+    processes: Option<u64>,
+    file: &Path,
+) -> Result<SandboxLimits, ConfigError> {
+    let default = SandboxLimits::default();
+    let limits = SandboxLimits {
+        memory_bytes: memory_mb.map_or(default.memory_bytes, |megabytes| megabytes.saturating_mul(1 << 20)),
+        processes: processes.unwrap_or(default.processes),
+        ..default
+    };
+    let message = match limits {
+        _ if limits.memory_bytes < LEAST_MEMORY => "memoryMb in [tools] must be at least 256",
+        _ if !PROCESSES.contains(&limits.processes) => "processes in [tools] must be between 400 and 1000000",
+        _ => return Ok(limits),
+    };
+    Err(ConfigError::Value { path: file.to_owned(), message: message.to_owned() })
 }
 
 /// The first root, and the others. `root` and `roots` exclude each other.

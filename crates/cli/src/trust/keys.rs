@@ -119,6 +119,8 @@ const KEY_RULES: &[(&str, KeyRule)] = &[
     ("tools.fetchLocal", Listed),
     ("tools.timeoutS", raised(120.0)),
     ("tools.maxTimeoutS", raised(1_800.0)),
+    ("tools.memoryMb", Listed),
+    ("tools.processes", raised(4_096.0)),
     ("tools.keepMb", raised(1_024.0)),
     ("approval.read", Harmless("the default allows all")),
     ("approval.write", OneOf(&["\"allow\""])),

@@ -15,7 +15,7 @@ use tools::{
     exec::{
         ExecToolContext, LazySandbox, Sandbox, Watchdog,
         sandbox::{
-            RootAccess, SandboxConfig, SandboxLimits, SandboxSettings,
+            RootAccess, SandboxConfig, SandboxSettings,
             deny::{DEFAULT_DENY_READ, DenyList},
         },
     },
@@ -180,7 +180,7 @@ fn sandbox_config(settings: &Settings) -> SandboxConfig {
             home: real(&home),
             network: config.network,
             unix_sockets: config.unix_sockets,
-            limits: SandboxLimits::default(),
+            limits: config.sandbox_limits,
         },
     }
 }

@@ -193,7 +193,7 @@ fn doctor_checks_mcp_servers_commands_and_names_of_agent_files() {
     ok    command        good runs sh
     bad   command        [commands.lost] in lango.toml: its working directory nowhere does not exist; create it or correct `cwd`
     bad   command        [commands.text] in lango.toml: ./lango.toml is not an executable file; correct the path or make it executable
-    bad   mcp            the MCP server `absent` (lango.toml) does not start: the program `no-such-server-here` is not on the PATH; install it, or set `command` to its full path
+    bad   mcp            the MCP server `absent` (lango.toml) does not start: the program `no-such-server-here` is not on the PATH of the sandbox; install it, set `command` to its full path, or add its directory to `readable` in [tools]
     bad   mcp            the MCP server `secret` (lango.toml) is not used: it needs the variable NO_SUCH_VARIABLE, which is not set: set it where lango is started
     ");
     assert!(env.lango(&["run", "hello"]).failure().err.contains("rename it to root_agent.yaml"));

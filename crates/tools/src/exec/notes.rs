@@ -1,10 +1,10 @@
 //! Notes for the model: which setting or argument would allow what the sandbox refused.
 
-use super::process::CommandExit;
+use super::{process::CommandExit, sandbox::messages::Exceeded};
 use crate::SandboxProfile;
 
 /// Error texts of the C library for what the sandbox refuses, and what would allow it.
-const REFUSALS: [(&[&str], &str); 3] = [
+const REFUSALS: [(&[&str], &str); 4] = [
     (
         &["Read-only file system"],
         "The sandbox lets commands write inside the roots and /tmp. [tools] writable in lango.toml adds directories. Protected \
@@ -29,7 +29,13 @@ const REFUSALS: [(&[&str], &str); 3] = [
         ],
         "Commands cannot use Unix sockets. [tools] unixSockets = true in lango.toml allows them.",
     ),
+    (&["Cannot fork", "fork: retry", "fork: Resource temporarily unavailable"], TOO_MANY_PROCESSES),
 ];
+
+const TOO_MANY_PROCESSES: &str =
+    "The command reached the limit of processes and threads. [tools] processes in lango.toml raises it.";
+const TOO_MUCH_MEMORY: &str = "The command was killed because its processes used more memory than the limit. [tools] memoryMb in \
+     lango.toml raises it.";
 
 const READ_ONLY: &str = "The command was classified as read-only and ran where nothing but /tmp is writable.";
 
@@ -38,6 +44,12 @@ pub(super) fn note(exit: &CommandExit, output: &str, profile: SandboxProfile) ->
     let mut notes = Vec::new();
     if exit.left_behind {
         notes.push("background processes were terminated; use exec_start to keep them running".to_owned());
+    }
+    for limit in &exit.exceeded {
+        notes.push(match limit {
+            Exceeded::Memory => TOO_MUCH_MEMORY.to_owned(),
+            Exceeded::Processes => TOO_MANY_PROCESSES.to_owned(),
+        });
     }
     if !exit.quarantined.is_empty() {
         let renamed: Vec<String> = exit.quarantined.iter().map(|path| path.display().to_string()).collect();
@@ -56,7 +68,9 @@ pub(super) fn note(exit: &CommandExit, output: &str, profile: SandboxProfile) ->
         if texts.iter().any(|text| output.contains(text)) {
             let is_write = texts[0] == REFUSALS[0].0[0];
             let hint = if is_write && profile == SandboxProfile::ReadOnly { READ_ONLY } else { hint };
-            notes.push(hint.to_owned());
+            if !notes.iter().any(|note| note == hint) {
+                notes.push(hint.to_owned());
+            }
         }
     }
     (!notes.is_empty()).then(|| notes.join(" "))

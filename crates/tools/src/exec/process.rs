@@ -27,7 +27,7 @@ use super::{
     program::{ProgramInput, SandboxedProgram},
     sandbox::{
         SandboxedCommand, channel,
-        messages::{Control, SandboxOutcome},
+        messages::{Control, Exceeded, SandboxOutcome},
     },
     watchdog::{Watchdog, WatchedGroup},
 };
@@ -71,6 +71,8 @@ pub(crate) struct CommandExit {
     pub(crate) status: Option<ExitStatus>,
     /// Processes were still running after the exit, and were terminated.
     pub(crate) left_behind: bool,
+    /// The limits that the command reached.
+    pub(crate) exceeded: Vec<Exceeded>,
     /// Protected files that the command created; they were renamed.
     pub(crate) quarantined: Vec<PathBuf>,
     /// The roots have more files than were searched for protected and denied ones.
@@ -249,6 +251,15 @@ impl ProcessGroupGuard {
         Self { child: Some(child), processes: Processes::Sandbox(socket), grace, watched: None }
     }
 
+    /// Why a sandboxed command was not started, once its supervisor has ended. `None` if it was, and without a sandbox.
+    pub(crate) async fn failure(&mut self) -> Option<String> {
+        if !matches!(self.processes, Processes::Sandbox(_)) {
+            return None;
+        }
+        let _ = timeout(self.grace, self.child.as_mut()?.wait()).await.ok()?;
+        self.processes.outcome()?.failure
+    }
+
     fn watched(mut self, watchdog: &Watchdog) -> Self {
         if let Processes::Group(Some(leader)) = self.processes {
             self.watched = Some(watchdog.register(leader));
@@ -304,6 +315,7 @@ impl Processes {
             Some(SandboxOutcome::Exited(end)) => CommandExit {
                 status: end.signal.or(end.code.map(|code| code << 8)).map(ExitStatus::from_raw),
                 left_behind: end.left_behind,
+                exceeded: end.exceeded,
                 quarantined: end.quarantined,
                 truncated: end.truncated,
                 failure: None,
@@ -312,6 +324,9 @@ impl Processes {
                 let failure =
                     Some(format!("the sandbox could not be set up: {why}; `lango doctor` tests it"));
                 CommandExit { failure, ..CommandExit::default() }
+            }
+            Some(SandboxOutcome::CannotRun(why)) => {
+                CommandExit { failure: Some(why), ..CommandExit::default() }
             }
             None => CommandExit {
                 failure: Some("the sandbox was ended by another program".to_owned()),

@@ -292,13 +292,16 @@ impl McpServer {
                 } else {
                     StdioProgram::start((command, args), env, cwd, &self.env)
                 };
-                let (program, output, input) = started.map_err(|why| format!("does not start: {why}"))?;
+                let (mut program, output, input) = started.map_err(|why| format!("does not start: {why}"))?;
                 let output = SpillReader::new(output, self.env.outputs.clone(), self.spilled.clone());
                 let why = match timeout(limit, serve_client(NotificationHandler::default(), (output, input)))
                     .await
                 {
                     Ok(Ok(service)) => return Ok(ServerConnection { service, program: Some(program) }),
-                    Ok(Err(error)) => stdio_error(command, &error),
+                    Ok(Err(error)) => match program.failure().await {
+                        Some(why) => format!("does not start: {why}"),
+                        None => stdio_error(command, &error),
+                    },
                     Err(_) => start_timeout(limit),
                 };
                 sleep(STDERR_TIME).await;

@@ -17,7 +17,7 @@ use crate::{
 
 /// A running server program. Dropping it terminates the process group.
 pub(super) struct StdioProgram {
-    _group: ProcessGroupGuard,
+    group: ProcessGroupGuard,
     stderr: StderrTail,
 }
 
@@ -47,7 +47,7 @@ impl StdioProgram {
         };
         let tail = StderrTail::default();
         tokio::spawn(tail.clone().read_from(stderr));
-        Ok((Self { _group: group, stderr: tail }, stdout, stdin))
+        Ok((Self { group, stderr: tail }, stdout, stdin))
     }
 
     /// Like [`start`](Self::start), in the sandbox.
@@ -77,7 +77,12 @@ impl StdioProgram {
         };
         let tail = StderrTail::default();
         tokio::spawn(tail.clone().read_from(stderr));
-        Ok((Self { _group: group, stderr: tail }, stdout, stdin))
+        Ok((Self { group, stderr: tail }, stdout, stdin))
+    }
+
+    /// Why the sandbox did not start the program, after its output has ended.
+    pub(super) async fn failure(&mut self) -> Option<String> {
+        self.group.failure().await
     }
 
     /// The end of its standard error.

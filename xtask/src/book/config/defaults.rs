@@ -59,6 +59,7 @@ const DEFAULTS: &[Default] = &[
     set("tools.timeoutS", "120", "crates/tools/src/exec/", "time: Duration::from_mins(2)"),
     set("tools.maxTimeoutS", "1800", "crates/tools/src/exec/", "max_time: Duration::from_mins(30)"),
     set("tools.keepMb", "1024", "crates/cli/src/config/", "KEPT_MB: u64 = 1_024"),
+    set("tools.processes", "4096", "crates/tools/src/exec/", "DEFAULT_PROCESSES: u64 = 4_096"),
     set("mcp.<name>.startTimeoutS", "30", "crates/tools/src/mcp/", "start_time: Duration::from_secs(30)"),
     set("mcp.<name>.timeoutS", "120", "crates/tools/src/mcp/", "call_time: Duration::from_mins(2)"),
     set(

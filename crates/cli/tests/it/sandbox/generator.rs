@@ -16,9 +16,9 @@ const CASES: usize = 600;
 const BATCH: usize = 60;
 /// The secret of the denied files, in the forms that commands print.
 const SECRETS: [&str; 3] = ["CANARY-7f3a", "a3f7-YRANAC", "434e4152592d"];
-/// The seconds that processes of this test sleep, which mark them.
-fn mark() -> String {
-    format!("98765{}", std::process::id())
+/// The seconds that processes of a test sleep, which mark them: another test of this process has another condition.
+fn mark(condition: Condition) -> String {
+    format!("98765{}{}", condition as u8, std::process::id())
 }
 
 /// A generator of pseudo-random numbers with a fixed seed (xorshift).
@@ -169,7 +169,7 @@ impl Surroundings {
             .replace("HOME", &self.project.path("home").display().to_string())
             .replace("PORT", &self.tcp.local_addr().unwrap().port().to_string())
             .replace("UDP", &self.udp.local_addr().unwrap().port().to_string())
-            .replace("MARK", &format!("{}.{number}", mark()));
+            .replace("MARK", &format!("{}.{number}", mark(self.project.condition)));
         for _ in 0..=random.below(3) {
             let wrapper = random.pick(&WRAPPERS);
             text = wrapper
@@ -198,7 +198,7 @@ impl Surroundings {
         found.extend(
             self.unix.iter().filter(|unix| unix.accept().is_ok()).map(|_| "Unix connection".to_owned()),
         );
-        found.extend(survivors());
+        found.extend(survivors(self.project.condition));
         found
     }
 
@@ -244,11 +244,11 @@ fn describe(path: &Path, with_attributes: bool) -> String {
 }
 
 /// Processes that outlived their call.
-fn survivors() -> Vec<String> {
+fn survivors(condition: Condition) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
     lines
-        .filter(|line| line.starts_with("sleep\0") && line.contains(&mark()))
+        .filter(|line| line.starts_with("sleep\0") && line.contains(&mark(condition)))
         .map(|line| format!("alive: {line}"))
         .collect()
 }

@@ -36,6 +36,31 @@ fn commands_run_for_every_user_and_without_namespaces() {
     }
 }
 
+/// The helper makes the sandbox itself, also where bubblewrap is installed.
+#[test]
+fn bubblewrap_on_the_path_is_never_run() {
+    for condition in Condition::all() {
+        let project = Project::new(condition);
+        let ran = project.path("outside/bwrap-ran").display().to_string();
+        for name in ["bwrap", "unshare", "newuidmap", "newgidmap", "systemd-run"] {
+            let path = format!("bin/{name}");
+            project.file(&path, &format!("#!/bin/sh\necho {name} >> {ran}\nexit 1\n"));
+            fs::set_permissions(project.path(&path), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", project.path("bin").display());
+        let sandbox_of = |variables: &[(&str, &str)]| {
+            let doctor = project.output(&["doctor"], variables);
+            doctor.lines().filter(|line| line.contains("tested:")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (with, without) = (sandbox_of(&[("PATH", &path)]), sandbox_of(&[]));
+        assert_eq!(with, without, "{condition:?}");
+        assert_eq!(with.len(), 3, "{condition:?}: {with:?}");
+        let answer = project.run(&[exec("cat plain.txt")], &[("PATH", &path)]).remove(0);
+        assert_eq!(answer["output"], "plain\n", "{condition:?}: {answer}");
+        assert!(!project.path("outside/bwrap-ran").exists(), "{condition:?}");
+    }
+}
+
 /// `ls` of the project is neither found by a relative entry of `PATH` nor by one inside a root.
 #[test]
 fn programs_of_the_project_are_not_found_for_harmless_commands() {

@@ -69,10 +69,14 @@ fn settings_file_that_is_no_regular_file_is_an_error() {
 }
 
 #[test]
-fn empty_directory_in_place_of_the_settings_file_is_a_placeholder_of_the_sandbox() {
+fn empty_directory_in_place_of_settings_is_a_placeholder_of_the_sandbox() {
     let env = TestEnv::new();
-    fs::create_dir(env.workdir().join("lango.toml")).unwrap();
-    lango(&env, &["run", "hi"]).success();
+    for name in ["lango.toml", ".mcp.json", "agents", ".git"] {
+        fs::create_dir(env.workdir().join(name)).unwrap();
+    }
+    let output = lango(&env, &["run", "hi"]).success();
+    assert_eq!(output.err, "", "nothing needs trust");
+    lango(&env, &["doctor"]).success();
 }
 
 #[test]

@@ -27,8 +27,17 @@ pub(crate) enum Isolation {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum SandboxOutcome {
     Exited(CommandEnd),
-    /// The command was not started.
+    /// The sandbox could not be set up.
     Failed(String),
+    /// The program could not be executed in the sandbox.
+    CannotRun(String),
+}
+
+/// A limit that a command reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Exceeded {
+    Memory,
+    Processes,
 }
 
 /// The end of a command.
@@ -38,6 +47,9 @@ pub(crate) struct CommandEnd {
     pub(crate) signal: Option<i32>,
     /// Processes were still running after the exit, and were terminated.
     pub(crate) left_behind: bool,
+    /// The limits that the command reached, as far as the kernel or the init process noticed it.
+    #[serde(default)]
+    pub(crate) exceeded: Vec<Exceeded>,
     /// Protected files that the command created; they were renamed.
     #[serde(default)]
     pub(crate) quarantined: Vec<PathBuf>,

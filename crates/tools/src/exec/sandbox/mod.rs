@@ -13,7 +13,7 @@
 //! | `plan` | the mounts, as data |
 //! | `channel`, `messages` | the protocol with the helper |
 //! | `linux` | the helper: supervisor, init process, mounts, Landlock, seccomp |
-//! | `probe` | tests of the guarantees for `lango doctor` |
+//! | `probe`, `limits` | tests of the guarantees and the limits for `lango doctor` |
 //! | `helper` | the subcommand that runs the helper |
 
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
@@ -23,6 +23,7 @@ pub(crate) mod channel;
 pub mod deny;
 mod helper;
 mod host;
+mod limits;
 pub(crate) mod messages;
 mod plan;
 mod probe;
@@ -40,6 +41,7 @@ use std::{
 
 pub use helper::{CONFINE, confined_main};
 use helper::{INIT, SUPERVISE};
+pub use limits::SandboxLimit;
 use messages::{Isolation, Launch, SandboxOutcome};
 pub use probe::Tested;
 pub(crate) use settings::SandboxedCommand;
@@ -195,17 +197,6 @@ impl Sandbox {
         }
     }
 
-    /// The limits of a command, for people.
-    pub fn limits(&self) -> String {
-        let Some(settings) = self.settings() else { return "none".to_owned() };
-        let SandboxLimits { tmp_bytes, file_bytes, .. } = settings.limits;
-        let tmp = match self.isolation() {
-            Isolation::Namespaces => format!("/tmp and /dev/shm {} MB each", tmp_bytes >> 20),
-            Isolation::Landlock => "temporary files are not limited".to_owned(),
-        };
-        format!("a file {} MB; {tmp}; memory and processes are not limited", file_bytes >> 20)
-    }
-
     fn isolation(&self) -> Isolation {
         match self.confinement {
             Confinement::Full { .. } | Confinement::Open { .. } => Isolation::Namespaces,
@@ -252,7 +243,7 @@ impl Sandbox {
         match self.run_silently(command)? {
             SandboxOutcome::Exited(end) if end.code == Some(0) => Ok(()),
             SandboxOutcome::Exited(end) => Err(format!("a test command failed: {end:?}")),
-            SandboxOutcome::Failed(why) => Err(why),
+            SandboxOutcome::Failed(why) | SandboxOutcome::CannotRun(why) => Err(why),
         }
     }
 

@@ -19,7 +19,7 @@ use std::{
 use rustix::process::Pid;
 
 use super::{
-    CONFINE, Guarantee, RootAccess, Sandbox, SandboxConfig, SandboxProfile, SandboxedCommand,
+    CONFINE, Guarantee, RootAccess, Sandbox, SandboxConfig, SandboxProfile, SandboxedCommand, limits,
     messages::SandboxOutcome,
 };
 
@@ -77,14 +77,14 @@ impl Sandbox {
 }
 
 /// A repository with a denied file, a directory outside of it that is readable, and sockets.
-struct ProbeProject {
+pub(super) struct ProbeProject {
     dir: PathBuf,
     tcp: TcpListener,
     _unix: UnixListener,
 }
 
 impl ProbeProject {
-    fn create() -> io::Result<Self> {
+    pub(super) fn create() -> io::Result<Self> {
         let dir = std::env::temp_dir().join(format!(
             "lango-doctor-{}-{:?}",
             std::process::id(),
@@ -107,7 +107,7 @@ impl ProbeProject {
     }
 
     /// The configuration with this project as the only root.
-    fn config(&self, config: &SandboxConfig) -> SandboxConfig {
+    pub(super) fn config(&self, config: &SandboxConfig) -> SandboxConfig {
         let mut config = config.clone();
         let settings = &mut config.settings;
         settings.roots = vec![RootAccess { path: self.dir.join("root"), write: true }];
@@ -142,7 +142,7 @@ impl ProbeProject {
     }
 
     /// Whether the action was done, and whether a process outlived the call.
-    fn run(
+    pub(super) fn run(
         &self,
         sandbox: &Sandbox,
         profile: SandboxProfile,
@@ -167,7 +167,7 @@ impl ProbeProject {
         let outlived = closed.recv_timeout(DEATH_TIME).is_err();
         match outcome {
             SandboxOutcome::Exited(end) => Ok((end.code == Some(0), outlived)),
-            SandboxOutcome::Failed(why) => Err(why),
+            SandboxOutcome::Failed(why) | SandboxOutcome::CannotRun(why) => Err(why),
         }
     }
 }
@@ -195,6 +195,12 @@ pub(super) fn run_probe(action: &str, arg: &str) -> Result<(), String> {
             Ok(())
         }
         "signal" => signal(arg),
+        "memory" => {
+            limits::use_memory();
+            Ok(())
+        }
+        "threads" => limits::start_threads(),
+        "fill" => limits::fill(arg),
         _ => Err(io::ErrorKind::Unsupported.into()),
     };
     done.map_err(|error| error.to_string())

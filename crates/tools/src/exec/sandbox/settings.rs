@@ -52,14 +52,37 @@ pub struct SandboxLimits {
     pub tmp_bytes: u64,
     /// Size of a file.
     pub file_bytes: u64,
+    /// Memory of all processes of a command.
+    pub memory_bytes: u64,
+    /// Processes and threads of a command.
+    pub processes: u64,
     /// How many directory entries are searched for protected and denied files.
     pub scan_entries: usize,
 }
 
 impl Default for SandboxLimits {
     fn default() -> Self {
-        Self { tmp_bytes: 1 << 30, file_bytes: 16 << 30, scan_entries: 200_000 }
+        Self {
+            tmp_bytes: 1 << 30,
+            file_bytes: 16 << 30,
+            memory_bytes: default_memory(),
+            processes: DEFAULT_PROCESSES,
+            scan_entries: 200_000,
+        }
     }
+}
+
+/// Parallel builds and runtimes with a thread per core stay below it; a fork bomb reaches it before the machine is unusable.
+const DEFAULT_PROCESSES: u64 = 4_096;
+
+/// Three quarters of the machine's memory: a large build can use most of it, and the other programs keep running.
+fn default_memory() -> u64 {
+    const UNKNOWN: u64 = 8 << 30;
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    total.map_or(UNKNOWN, |kilobytes: u64| kilobytes * 1024 / 4 * 3)
 }
 
 /// One command in the sandbox.

@@ -27,10 +27,15 @@ pub(super) fn kill_all() {
     }
 }
 
-fn descendants() -> Vec<i32> {
-    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+/// All processes that `/proc` shows.
+pub(super) fn all_processes() -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+pub(super) fn descendants() -> Vec<i32> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for pid in all_processes() {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         if let Some(parent) = parent_of(&stat) {
             children.entry(parent).or_default().push(pid);

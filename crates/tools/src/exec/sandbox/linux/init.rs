@@ -7,6 +7,7 @@ use std::{
         unix::{net::UnixStream, process::CommandExt},
     },
     process::{Command, Stdio},
+    sync::atomic::Ordering,
     thread,
     time::Duration,
 };
@@ -14,12 +15,12 @@ use std::{
 use nix::sys::signal::{Signal as NixSignal, kill};
 use rustix::{
     mount::MountFlags,
-    process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus},
+    process::{Pid, Signal, WaitOptions, WaitStatus},
 };
 
 use super::{
-    CommandEnd, Control, InitLaunch, Isolation, SandboxOutcome, channel, descendants, landlock, namespaces,
-    seccomp, stdin_socket,
+    CommandEnd, Control, Exceeded, InitLaunch, Isolation, SandboxOutcome, channel, descendants, landlock,
+    limits, namespaces, seccomp, stdin_socket,
 };
 
 /// The Landlock version that can limit signals.
@@ -34,18 +35,17 @@ pub(in super::super) fn run_init() -> Result<(), String> {
     let received = channel::receive::<InitLaunch>(&socket).map_err(|error| error.to_string())?;
     let Some((launch, files)) = received else { return Ok(()) };
     let outcome = confine(&launch).and_then(|()| run(&launch, files, &socket));
-    let outcome = outcome.map_or_else(SandboxOutcome::Failed, SandboxOutcome::Exited);
+    let outcome = outcome.unwrap_or_else(SandboxOutcome::Failed);
     channel::send(&socket, &outcome, &[]).map_err(|error| error.to_string())
 }
 
 /// Gives up everything that the command must not have.
 fn confine(launch: &InitLaunch) -> Result<(), String> {
+    limits::apply(launch)?;
     match launch.isolation {
         Isolation::Namespaces => mount_proc()?,
         Isolation::Landlock => become_subreaper()?,
     }
-    set_limit(Resource::Core, 0)?;
-    set_limit(Resource::Fsize, launch.file_bytes)?;
     rustix::thread::set_no_new_privs(true).map_err(|errno| format!("no_new_privs: {errno}"))?;
     restrict_files(launch)?;
     namespaces::drop_capabilities(launch.isolation).map_err(|error| format!("capabilities: {error}"))?;
@@ -80,24 +80,22 @@ pub(super) fn become_subreaper() -> Result<(), String> {
     rustix::process::set_child_subreaper(Some(own)).map_err(|errno| format!("child subreaper: {errno}"))
 }
 
-/// Lowers a limit; a lower one stays.
-fn set_limit(resource: Resource, limit: u64) -> Result<(), String> {
-    let current = rustix::process::getrlimit(resource);
-    let lowered = |current: Option<u64>| Some(current.map_or(limit, |current| current.min(limit)));
-    let new = Rlimit { current: lowered(current.current), maximum: lowered(current.maximum) };
-    rustix::process::setrlimit(resource, new).map_err(|errno| format!("limits: {errno}"))
-}
-
-fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<CommandEnd, String> {
+fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<SandboxOutcome, String> {
     let [program, args @ ..] = launch.argv.as_slice() else { return Err("no command".to_owned()) };
+    let isolation = launch.isolation;
+    // Before the command, which may use up all threads.
+    let threads = |error: io::Error| format!("a thread of the init process: {error}");
+    obey(socket.try_clone().map_err(threads)?, isolation).map_err(threads)?;
+    let memory_exceeded = limits::watch_memory(launch.memory_bytes, isolation).map_err(threads)?;
     let mut command = Command::new(program);
     command.args(args).current_dir(&launch.directory).env("TMPDIR", &launch.tmp).process_group(0);
     command.stdin(files.into_iter().next().map_or_else(Stdio::null, Stdio::from));
-    let child = command.spawn().map_err(|error| spawn_error(program, &error))?;
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(SandboxOutcome::CannotRun(spawn_error(program, launch, &error))),
+    };
     // It holds the standard input of the command.
     drop(command);
-    let isolation = launch.isolation;
-    obey(socket.try_clone().map_err(|error| error.to_string())?, isolation);
     let shell = Pid::from_child(&child);
     let status = reap_until(shell)?;
     let left_behind = has_children()?;
@@ -107,12 +105,20 @@ fn run(launch: &InitLaunch, files: Vec<OwnedFd>, socket: &UnixStream) -> Result<
         while wait(WaitOptions::empty())?.is_some() {}
     }
     let (code, signal) = (status.exit_status(), status.terminating_signal());
-    Ok(CommandEnd { code, signal, left_behind, ..CommandEnd::default() })
+    let exceeded = memory_exceeded.load(Ordering::Acquire).then_some(Exceeded::Memory).into_iter().collect();
+    Ok(SandboxOutcome::Exited(CommandEnd { code, signal, left_behind, exceeded, ..CommandEnd::default() }))
 }
 
-fn spawn_error(program: &str, error: &io::Error) -> String {
+fn spawn_error(program: &str, launch: &InitLaunch, error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => format!("the program `{program}` was not found in the sandbox"),
+        io::ErrorKind::NotFound if !launch.directory.is_dir() => format!(
+            "its directory {} is not visible in the sandbox; add it to `readable` in [tools]",
+            launch.directory.display()
+        ),
+        io::ErrorKind::NotFound => format!(
+            "the program `{program}` is not on the PATH of the sandbox; install it, set `command` to its full path, or add its \
+             directory to `readable` in [tools]"
+        ),
         _ => format!("`{program}` cannot be run: {error}"),
     }
 }
@@ -152,7 +158,7 @@ fn wait(options: WaitOptions) -> Result<Option<(Pid, WaitStatus)>, String> {
 }
 
 /// Signals all processes of the command.
-fn signal_all(signal: NixSignal, isolation: Isolation) {
+pub(super) fn signal_all(signal: NixSignal, isolation: Isolation) {
     match isolation {
         // Every process of the namespace but this one. It fails if there is none.
         Isolation::Namespaces => drop(kill(nix::unistd::Pid::from_raw(-1), signal)),
@@ -160,20 +166,25 @@ fn signal_all(signal: NixSignal, isolation: Isolation) {
     }
 }
 
+/// Kills all processes after a time; at once if they have used up all threads.
 fn kill_after(grace: Duration, isolation: Isolation) {
-    thread::spawn(move || {
+    let waiting = thread::Builder::new().spawn(move || {
         thread::sleep(grace);
         signal_all(NixSignal::SIGKILL, isolation);
     });
+    if waiting.is_err() {
+        signal_all(NixSignal::SIGKILL, isolation);
+    }
 }
 
 /// Executes the supervisor's requests. When the supervisor is gone, this process ends, and all others with it.
-fn obey(socket: UnixStream, isolation: Isolation) {
-    thread::spawn(move || {
+fn obey(socket: UnixStream, isolation: Isolation) -> io::Result<()> {
+    let obeying = thread::Builder::new().spawn(move || {
         while let Ok(Some((Control::Terminate, _))) = channel::receive::<Control>(&socket) {
             signal_all(NixSignal::SIGTERM, isolation);
         }
         signal_all(NixSignal::SIGKILL, isolation);
         std::process::exit(1);
     });
+    obeying.map(drop)
 }

@@ -1,8 +1,10 @@
 //! The sandbox on Linux: namespaces and mounts, Landlock, a seccomp filter, and no capabilities.
 
+mod cgroup;
 mod descendants;
 mod init;
 mod landlock;
+mod limits;
 mod mounts;
 mod namespaces;
 mod placeholder;
@@ -19,7 +21,7 @@ pub(super) use supervisor::run_supervisor;
 
 use super::{
     channel,
-    messages::{CommandEnd, Control, Isolation, Launch, SandboxOutcome},
+    messages::{CommandEnd, Control, Exceeded, Isolation, Launch, SandboxOutcome},
 };
 use crate::SandboxProfile;
 
@@ -33,6 +35,9 @@ struct InitLaunch {
     network: bool,
     unix_sockets: bool,
     file_bytes: u64,
+    /// `None` if a cgroup limits them.
+    memory_bytes: Option<u64>,
+    processes: Option<u64>,
     isolation: Isolation,
     files: landlock::FileRules,
     /// The private directory for temporary files.

@@ -21,7 +21,9 @@ use super::{
         plan::{HostDirs, MountPlan},
         survey::Survey,
     },
-    CommandEnd, Control, InitLaunch, Isolation, Launch, SandboxOutcome, channel, descendants, init,
+    CommandEnd, Control, InitLaunch, Isolation, Launch, SandboxOutcome,
+    cgroup::Cgroup,
+    channel, descendants, init,
     landlock::{Denial, FileRules, ReadRules},
     mounts, namespaces,
     placeholder::Placeholders,
@@ -46,10 +48,15 @@ fn supervise(socket: &UnixStream, launch: &Launch, files: &[OwnedFd]) -> Result<
     let (settings, command) = (&launch.settings, &launch.command);
     let survey = Survey::take(settings, command.profile, &command.granted);
     let host = HostDirs::find(settings, command.profile);
+    let mut cgroup = Cgroup::create(&settings.limits);
+    let mut call = Call { socket, launch, files, cgroup: cgroup.as_mut() };
     let mut outcome = match launch.isolation {
-        Isolation::Namespaces => supervise_isolated(socket, launch, (&host, &survey), files),
-        Isolation::Landlock => supervise_restricted(socket, launch, (&host, &survey), files),
+        Isolation::Namespaces => supervise_isolated(&mut call, &host, &survey),
+        Isolation::Landlock => supervise_restricted(&mut call, &host, &survey),
     }?;
+    if let (SandboxOutcome::Exited(end), Some(cgroup)) = (&mut outcome, &mut cgroup) {
+        end.exceeded.extend(cgroup.exceeded());
+    }
     if let SandboxOutcome::Exited(end) = &mut outcome
         && command.profile == SandboxProfile::Workspace
     {
@@ -59,14 +66,22 @@ fn supervise(socket: &UnixStream, launch: &Launch, files: &[OwnedFd]) -> Result<
     Ok(outcome)
 }
 
+/// What is needed to run the command of a call.
+struct Call<'a> {
+    socket: &'a UnixStream,
+    launch: &'a Launch,
+    files: &'a [OwnedFd],
+    /// `None` where this process cannot create one.
+    cgroup: Option<&'a mut Cgroup>,
+}
+
 /// In namespaces of its own. Afterwards this process sees the host's file system again.
 fn supervise_isolated(
-    socket: &UnixStream,
-    launch: &Launch,
-    (host, survey): (&HostDirs, &Survey),
-    files: &[OwnedFd],
+    call: &mut Call<'_>,
+    host: &HostDirs,
+    survey: &Survey,
 ) -> Result<SandboxOutcome, String> {
-    let (settings, command) = (&launch.settings, &launch.command);
+    let (settings, command) = (&call.launch.settings, &call.launch.command);
     let plan = MountPlan::new(host, survey, command.profile, settings.limits.tmp_bytes);
     let host_root = File::open("/").map_err(|error| format!("/: {error}"))?;
     let placeholders = Placeholders::create(survey)?;
@@ -74,20 +89,19 @@ fn supervise_isolated(
     let writable = host.writable.iter().cloned().chain(own).collect();
     let rules = FileRules { writable, readable: None };
     let outcome = enter(&plan, settings.network)
-        .and_then(|()| run_init_process(socket, files, &init_launch(launch, rules, "/tmp".into())));
+        .and_then(|()| run_init_process(call, init_launch(call.launch, rules, "/tmp".into())));
     placeholders.remove(&host_root);
     outcome
 }
 
 /// Without namespaces: Landlock and seccomp confine the command, and all its descendants are killed at the end.
 fn supervise_restricted(
-    socket: &UnixStream,
-    launch: &Launch,
-    (host, survey): (&HostDirs, &Survey),
-    files: &[OwnedFd],
+    call: &mut Call<'_>,
+    host: &HostDirs,
+    survey: &Survey,
 ) -> Result<SandboxOutcome, String> {
     init::become_subreaper()?;
-    let tmp = launch.settings.data_dir.join("tmp").join(format!("call-{}", std::process::id()));
+    let tmp = call.launch.settings.data_dir.join("tmp").join(format!("call-{}", std::process::id()));
     let create = DirBuilder::new().recursive(true).mode(0o700).create(&tmp);
     create.map_err(|error| format!("{}: {error}", tmp.display()))?;
     let devices =
@@ -98,7 +112,7 @@ fn supervise_restricted(
     let null = devices.into_iter().take(3);
     let writable = host.writable.iter().cloned().chain(null).chain([tmp.clone()]).collect();
     let rules = FileRules { writable, readable: Some(readable) };
-    let outcome = run_init_process(socket, files, &init_launch(launch, rules, tmp.clone()));
+    let outcome = run_init_process(call, init_launch(call.launch, rules, tmp.clone()));
     descendants::kill_all();
     // What cannot be removed stays in the data directory.
     let _ = fs::remove_dir_all(&tmp);
@@ -113,16 +127,16 @@ fn denial(path: &Path, survey: &Survey) -> Denial {
     }
 }
 
-fn run_init_process(
-    socket: &UnixStream,
-    files: &[OwnedFd],
-    message: &InitLaunch,
-) -> Result<SandboxOutcome, String> {
+/// The init process is moved to the cgroup before it gets the command, so that the command is in it from its start.
+fn run_init_process(call: &mut Call<'_>, message: InitLaunch) -> Result<SandboxOutcome, String> {
     let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
     let mut init = start_init(theirs)?;
-    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-    channel::send(&ours, message, &files).map_err(|error| format!("the init process failed: {error}"))?;
-    Ok(relay(socket, &ours, &mut init))
+    let is_limited = call.cgroup.as_mut().is_some_and(|cgroup| cgroup.add(init.id()));
+    let message =
+        if is_limited { InitLaunch { memory_bytes: None, processes: None, ..message } } else { message };
+    let files: Vec<_> = call.files.iter().map(AsFd::as_fd).collect();
+    channel::send(&ours, &message, &files).map_err(|error| format!("the init process failed: {error}"))?;
+    Ok(relay(call.socket, &ours, &mut init))
 }
 
 fn enter(plan: &MountPlan, network: bool) -> Result<(), String> {
@@ -144,6 +158,8 @@ fn init_launch(launch: &Launch, files: FileRules, tmp: PathBuf) -> InitLaunch {
         network: settings.network,
         unix_sockets: settings.unix_sockets,
         file_bytes: settings.limits.file_bytes,
+        memory_bytes: Some(settings.limits.memory_bytes),
+        processes: Some(settings.limits.processes),
         isolation: launch.isolation,
         files,
         tmp,
