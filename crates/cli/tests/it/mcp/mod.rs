@@ -3,6 +3,7 @@
 mod fake;
 mod http;
 mod real;
+mod resources;
 mod trouble;
 mod web;
 
