@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Agent::run`] | the run's identity: an answer continues the run that asked |
 //! | `run_arrived` | order: messages are accepted in the order of their arrival |
-//! | `resolve_references` | the resources that the message names are added to it |
+//! | `resolve_references` | the resources and the prompt that the message names are added to it |
 //! | `start_uncontended` | if the session is free, the commit that stores the message acquires the lease |
 //! | `run_queued` | if the session is busy, the message is queued and its run waits |
 //! | `run_traced` | a span, and the final status of the run in the store |
@@ -108,7 +108,7 @@ impl Agent {
         Self { bounds: Arc::new(bounds), ..self }
     }
 
-    /// Sets the servers whose resources its messages may name.
+    /// Sets the servers whose resources and prompts its messages may name.
     #[must_use]
     pub fn with_references(self, references: References) -> Self {
         Self { references: Some(Arc::new(references)), ..self }

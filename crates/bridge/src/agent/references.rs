@@ -1,6 +1,9 @@
-//! References of a message to resources of MCP servers, `@server:uri`. Their content is added to the message before it is
+//! References of a message to resources of MCP servers, `@server:uri`, and to prompts, `/server:prompt name=value`. Their content is added to the message before it is
 //! stored, and content of a server that is not trusted marks the session as untrusted in the same commit.
 
+mod prompt_command;
+
+use self::prompt_command::PromptCommand;
 use super::Agent;
 use crate::tools::guard::{GUEST, UNTRUSTED};
 use adk::{
@@ -28,6 +31,9 @@ pub struct References {
     usable: Vec<String>,
 }
 
+/// The parts to be added to a message, and the first server that returned untrusted ones.
+type AddedParts = (Vec<Part>, Option<String>);
+
 /// A resource that a message names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ResourceReference<'m> {
@@ -40,16 +46,14 @@ impl References {
         Self { servers, usable }
     }
 
-    /// The parts to be added to a message, and whether one of them is untrusted: then the server that returned it.
-    async fn content_of(
-        &self,
-        message: &Content,
-        is_guest: bool,
-    ) -> Result<(Vec<Part>, Option<String>), String> {
+    async fn content_of(&self, message: &Content, is_guest: bool) -> Result<AddedParts, String> {
         // Only the first text is written by a person: the others may be files.
         let Some(text) = message.parts.iter().find_map(Part::as_text) else { return Ok((Vec::new(), None)) };
         let text = text.split_once(PIPED_INPUT).map_or(text, |(written, _)| written);
         let names: Vec<&str> = self.servers.names().collect();
+        if let Some(command) = PromptCommand::parse(text, &names)? {
+            return self.prompt(command).await;
+        }
         let references = find_references(text, &names);
         if references.len() > MAX_REFERENCES {
             let count = references.len();
@@ -67,11 +71,25 @@ impl References {
         Ok((parts, untrusted))
     }
 
+    async fn prompt(&self, command: PromptCommand<'_>) -> Result<AddedParts, String> {
+        let PromptCommand { server, name, arguments } = command;
+        self.check_usable(server)?;
+        let content = self.servers.get_prompt(server, name, &arguments).await;
+        let content = content.map_err(|error| error.to_string())?;
+        let untrusted = (!content.trusted).then(|| server.to_owned());
+        Ok((marked(&format!("Prompt {server}:{name}"), content), untrusted))
+    }
+
+    fn check_usable(&self, server: &str) -> Result<(), String> {
+        if self.usable.iter().any(|usable| usable == server) {
+            return Ok(());
+        }
+        Err(format!("the agents of this app do not use the MCP server `{server}`"))
+    }
+
     /// A guest cannot approve calls of a server, so a guest reads only what the server lists.
     async fn authorize(&self, (server, uri): (&str, &str), is_guest: bool) -> Result<(), String> {
-        if !self.usable.iter().any(|usable| usable == server) {
-            return Err(format!("the agents of this app do not use the MCP server `{server}`"));
-        }
+        self.check_usable(server)?;
         let text = |error: ToolsError| error.to_string();
         if is_guest && !self.servers.lists_resource(server, uri).await.map_err(text)? {
             return Err(format!(
@@ -83,13 +101,15 @@ impl References {
 }
 
 impl Agent {
-    /// Adds the resources that the message names.
+    /// Adds the resources or the prompt that the message names.
     pub(super) async fn resolve_references(&self, mut request: RunRequest) -> Result<RunRequest, RunError> {
         let is_guest = request.state_delta.get(GUEST) == Some(&Value::Bool(true));
-        let (Some(references), Input::Message(message)) = (&self.references, &mut request.input) else {
+        let references = self.references.as_ref().filter(|references| !references.servers.is_empty());
+        let (Some(references), Input::Message(message)) = (references, &mut request.input) else {
             return Ok(request);
         };
-        let added = references.content_of(message, is_guest).await;
+        // Boxed: most messages refer to nothing, and the future is large.
+        let added = Box::pin(references.content_of(message, is_guest)).await;
         let (parts, untrusted) = added.map_err(|reason| RunError::UnresolvedReference { reason })?;
         message.parts.extend(parts);
         if let Some(server) = untrusted {

@@ -1,7 +1,8 @@
-//! Content of a server that a person adds to a message: a resource by its URI. It is bounded, and its secrets are redacted.
+//! Content of a server that a person adds to a message, such as a resource by its URI. It is bounded, and its secrets are redacted.
 
 use std::{io::Read, sync::Arc};
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use rmcp::{
     ServiceError,
     model::{ReadResourceRequestParams, ResourceContents},
@@ -39,13 +40,22 @@ pub enum McpPart {
     },
 }
 
+impl McpPart {
+    fn file_size(&self) -> usize {
+        match self {
+            Self::Text(_) => 0,
+            Self::File { data, .. } => data.len(),
+        }
+    }
+}
+
 impl McpServers {
     /// The names of all servers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.iter().map(|server| server.config.name.as_str())
     }
 
-    fn find(&self, server: &str) -> Result<&Arc<McpServer>, ToolsError> {
+    pub(super) fn find(&self, server: &str) -> Result<&Arc<McpServer>, ToolsError> {
         let found = self.iter().find(|known| known.config.name == server);
         found.ok_or_else(|| ToolsError::Failed(format!("there is no MCP server `{server}`")))
     }
@@ -65,52 +75,59 @@ impl McpServers {
 
 impl McpServer {
     async fn read_resource(&self, uri: &str) -> Result<McpContent, String> {
-        let connection = self.connection().await?;
+        let (connection, what) = (self.connection().await?, format!("the resource `{uri}`"));
         let request = connection.peer().read_resource(ReadResourceRequestParams::new(uri));
+        let contents = self.response(&what, request).await?.contents;
+        let parts = contents.into_iter().map(|contents| self.resource_part(contents));
+        self.content(&what, parts)
+    }
+
+    /// The response to a request for `what`.
+    pub(super) async fn response<T>(
+        &self,
+        what: &str,
+        request: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, String> {
         let limit = self.config.call_time;
-        let result = match timeout(limit, request).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => {
-                let why = format!("did not return the resource `{uri}`: {}", service_error(error));
-                return Err(self.describe(&why));
-            }
-            Err(_) => {
-                let seconds = limit.as_secs_f64();
-                return Err(self.describe(&format!("did not return the resource `{uri}` within {seconds} s")));
-            }
-        };
-        if result.contents.is_empty() {
-            return Err(self.describe(&format!("returned no content for the resource `{uri}`")));
+        match timeout(limit, request).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(self.describe(&format!("did not return {what}: {}", service_error(error)))),
+            Err(_) => Err(self.describe(&format!("did not return {what} within {} s", limit.as_secs_f64()))),
         }
-        let (mut parts, mut size) = (Vec::new(), 0);
-        for contents in result.contents.into_iter().take(MAX_PARTS) {
-            let part = self.part(contents).map_err(|why| self.describe(&format!("{why} (`{uri}`)")))?;
-            if let McpPart::File { data, .. } = &part {
-                size += data.len();
-            }
-            parts.push(part);
+    }
+
+    /// The content of `what`, if it is not empty and not too large.
+    pub(super) fn content(
+        &self,
+        what: &str,
+        parts: impl Iterator<Item = Result<McpPart, String>>,
+    ) -> Result<McpContent, String> {
+        let parts: Result<Vec<McpPart>, String> = parts.take(MAX_PARTS).collect();
+        let parts = parts.map_err(|why| self.describe(&format!("returned {what}, but {why}")))?;
+        if parts.is_empty() {
+            return Err(self.describe(&format!("returned no content for {what}")));
         }
+        let size: usize = parts.iter().map(McpPart::file_size).sum();
         if size > MAX_FILES {
             let why =
-                format!("has a resource `{uri}` that is too large for a message: {size} bytes of base64");
+                format!("returned {what}, but its files are too large for a message: {size} bytes of base64");
             return Err(self.describe(&why));
         }
         Ok(McpContent { trusted: self.config.trusted, parts })
     }
 
-    fn part(&self, contents: ResourceContents) -> Result<McpPart, String> {
+    pub(super) fn resource_part(&self, contents: ResourceContents) -> Result<McpPart, String> {
         match contents {
             ResourceContents::TextResourceContents { text, .. } => Ok(McpPart::Text(self.bounded(&text))),
             ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
-                let mime_type = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-                Ok(McpPart::File { mime_type: plain(&mime_type), data: self.file(blob)? })
+                self.file_part(mime_type.as_deref().unwrap_or("application/octet-stream"), blob)
             }
-            _ => Err("returned a resource of an unsupported kind".to_owned()),
+            _ => Err("its kind is not supported".to_owned()),
         }
     }
 
     /// The text if it is short, else its head and tail, and the handle of the whole.
-    fn bounded(&self, text: &str) -> String {
+    pub(super) fn bounded(&self, text: &str) -> String {
         let captured = self.spilled.take(text).unwrap_or_else(|| {
             let mut capture = OutputCapture::new(self.env.outputs.clone());
             capture.push(text.as_bytes());
@@ -124,18 +141,21 @@ impl McpServer {
         }
     }
 
-    fn file(&self, mut data: String) -> Result<String, String> {
+    pub(super) fn file_part(&self, mime_type: &str, mut data: String) -> Result<McpPart, String> {
         if let Some(CapturedOutput { bytes, handle, .. }) = self.spilled.take(&data) {
             check_size(bytes)?;
             data.clear();
             let stored = self.env.outputs.open(HandleKind::Output, &handle.unwrap_or_default());
             let read = stored.map(|mut file| file.read_to_string(&mut data));
             if !matches!(read, Ok(Ok(_))) {
-                return Err("sent a file that could not be stored".to_owned());
+                return Err("a file of it could not be stored".to_owned());
             }
         }
         check_size(data.len() as u64)?;
-        Ok(data)
+        if BASE64_STANDARD.decode(&data).is_err() {
+            return Err("a file of it is not valid base64".to_owned());
+        }
+        Ok(McpPart::File { mime_type: plain(mime_type), data })
     }
 }
 
@@ -143,9 +163,7 @@ fn check_size(bytes: u64) -> Result<(), String> {
     if bytes <= MAX_FILE {
         return Ok(());
     }
-    Err(format!(
-        "sent a file that is too large for a message: {bytes} bytes of base64, the limit is {MAX_FILE}"
-    ))
+    Err(format!("a file of it is too large for a message: {bytes} bytes of base64, the limit is {MAX_FILE}"))
 }
 
 /// Why a request has no result. The text of the server is shown to a person.
@@ -157,6 +175,6 @@ fn service_error(error: ServiceError) -> String {
     }
 }
 
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     to_plain_text(text.as_bytes())
 }

@@ -6,7 +6,7 @@
 //! | `server` | one server: lazy start, restart with backoff, refresh of the tool list |
 //! | `tool_list` | `tools/list` with validation |
 //! | `offers` | lists of resources and prompts |
-//! | `content` | resources that a person adds to a message |
+//! | `content`, `prompts` | resources and prompts that a person adds to a message |
 //! | `call` | one call: progress, cancellation, timeouts |
 //! | `stdio`, `http_transport`, `http_client` | the two transports |
 //! | `spill`, `json_unescape` | long strings are spilled to the output store while a message is received |
@@ -26,6 +26,7 @@ mod http_transport;
 mod json_unescape;
 mod offers;
 pub mod pins;
+mod prompts;
 mod received;
 mod server;
 mod servers;

@@ -2,6 +2,7 @@
 
 mod fake;
 mod http;
+mod prompts;
 mod real;
 mod resources;
 mod trouble;

@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 
 const RULES: &str = "[approval]\nexecute = \"allow\"\n";
 
-fn with_resources(more: &str, calls: &[(&str, Value)]) -> TestEnv {
+pub(super) fn with_resources(more: &str, calls: &[(&str, Value)]) -> TestEnv {
     let env = test_env(|env| format!("{RULES}{}", fake(env, more)), calls);
     env.file("offers", "");
     env
 }
 
-fn send(env: &TestEnv, message: &str) -> CliOutput {
+pub(super) fn send(env: &TestEnv, message: &str) -> CliOutput {
     env.lango(&["run", "--json", "--session", "k", message])
 }
 
 /// The parts of the stored messages of the user.
-fn stored_parts(env: &TestEnv) -> Vec<Value> {
+pub(super) fn stored_parts(env: &TestEnv) -> Vec<Value> {
     let events = env.lango(&["sessions", "show", "k", "--json"]).success().json_lines();
     let messages = events.into_iter().filter(|event| event["author"] == "user");
     messages.flat_map(|event| event["content"]["parts"].as_array().cloned().unwrap_or_default()).collect()
