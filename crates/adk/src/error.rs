@@ -39,6 +39,9 @@ pub enum RunError {
     /// ADK's text.
     #[error("User message cannot contain function calls.")]
     CallInMessage,
+    /// The message names a resource or prompt that cannot be added to it. Nothing is stored.
+    #[error("the message was not sent: {reason}")]
+    UnresolvedReference { reason: String },
     #[error("no call with the id {id} in this session waits for a response")]
     UnknownCall { id: String },
     #[error(
@@ -76,6 +79,7 @@ impl RunError {
             Self::TransferLoop { .. } => Some("TRANSFER_LOOP"),
             Self::SessionNotFound(_)
             | Self::CallInMessage
+            | Self::UnresolvedReference { .. }
             | Self::UnknownCall { .. }
             | Self::Cancelled
             | Self::Service(_)

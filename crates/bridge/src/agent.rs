@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Agent::run`] | the run's identity: an answer continues the run that asked |
 //! | `run_arrived` | order: messages are accepted in the order of their arrival |
+//! | `resolve_references` | the resources and the prompt that the message names are added to it |
 //! | `start_uncontended` | if the session is free, the commit that stores the message acquires the lease |
 //! | `run_queued` | if the session is busy, the message is queued and its run waits |
 //! | `run_traced` | a span, and the final status of the run in the store |
@@ -13,13 +14,14 @@
 pub mod collect;
 pub mod inspect;
 mod orphans;
+pub mod references;
 mod start;
 mod turn;
 
 pub(crate) use orphans::resumption;
 
 use crate::{
-    agent::collect::AnswerCollector,
+    agent::{collect::AnswerCollector, references::References},
     model,
     store::{
         artifacts::ArtifactAdapter,
@@ -55,6 +57,7 @@ pub struct Agent {
     turns: Turns,
     trace: Trace,
     bounds: Arc<Bounds>,
+    references: Option<Arc<References>>,
 }
 
 /// Limits on the runs of an agent, whatever the request asks for.
@@ -83,7 +86,8 @@ impl Agent {
         let sessions = SessionServiceAdapter::new(Arc::clone(&store), root.name.clone(), budget);
         let artifacts = Arc::new(ArtifactAdapter::new(Arc::clone(&store)));
         let (tree, turns) = (Arc::new(AgentTree::new(root)?), Turns::new(store));
-        Ok(Self { tree, sessions, artifacts, turns, trace: Trace::default(), bounds: Arc::default() })
+        let (trace, bounds) = (Trace::default(), Arc::default());
+        Ok(Self { tree, sessions, artifacts, turns, trace, bounds, references: None })
     }
 
     /// Shares `turns` with other agents of the process on the same store.
@@ -102,6 +106,12 @@ impl Agent {
     #[must_use]
     pub fn with_bounds(self, bounds: Bounds) -> Self {
         Self { bounds: Arc::new(bounds), ..self }
+    }
+
+    /// Sets the servers whose resources and prompts its messages may name.
+    #[must_use]
+    pub fn with_references(self, references: References) -> Self {
+        Self { references: Some(Arc::new(references)), ..self }
     }
 
     pub fn tree(&self) -> &AgentTree {

@@ -23,7 +23,7 @@ pub mod turns;
 pub mod view;
 
 pub use self::tools::{guard::Guard, hint::ApprovalHint, mode::ModeSwitch, tool::ToolAdapter};
-pub use agent::{Agent, Bounds};
+pub use agent::{Agent, Bounds, references::References};
 pub use model::ModelAdapter;
 pub use runs::Runs;
 pub use store::{

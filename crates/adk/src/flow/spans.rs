@@ -93,6 +93,7 @@ pub fn error_type(error: &RunError) -> String {
         RunError::TransferLoop { .. } => "transfer_loop".to_owned(),
         RunError::SessionNotFound(_) => "session_not_found".to_owned(),
         RunError::CallInMessage => "call_in_message".to_owned(),
+        RunError::UnresolvedReference { .. } => "unresolved_reference".to_owned(),
         RunError::UnknownCall { .. } => "unknown_call".to_owned(),
         RunError::Cancelled => "cancelled".to_owned(),
         RunError::Service(_) => "session_store".to_owned(),

@@ -6,7 +6,7 @@ use crate::{
     model::{Notice, NoticeKind},
     store::{row::Restorer, service::service_error},
     tools::guard,
-    turns::{Arrival, Backoff, QueuePosition, QueuedRequest, Refused, TurnHandle},
+    turns::{Arrival, ArrivalGuard, Backoff, QueuePosition, QueuedRequest, Refused, TurnHandle},
 };
 use adk::{
     error::{RunError, ServiceError},
@@ -27,24 +27,38 @@ impl Agent {
         request: RunRequest,
         out: EventSink<'_>,
     ) -> Result<(), RunError> {
-        let Arrival { turn, mut guard } = arrival;
-        let request = guard::with_guest_mark(request);
-        tokio::select! {
+        let Arrival { turn, guard } = arrival;
+        let result = self.run_in_order((&turn, guard), request, out).await;
+        // If the message was not accepted, neither its sender nor the next arrival must wait for it.
+        turn.release_arrival();
+        result
+    }
+
+    /// Waits for the arrivals before this one, and starts its turn or queues it.
+    async fn run_in_order(
+        &self,
+        (turn, mut guard): (&Arc<TurnHandle>, ArrivalGuard),
+        request: RunRequest,
+        out: EventSink<'_>,
+    ) -> Result<(), RunError> {
+        let cancel = request.cancel.clone();
+        let prepare = async {
+            guard.acquire().await;
+            self.resolve_references(guard::with_guest_mark(request)).await
+        };
+        let request = tokio::select! {
             biased;
-            () = guard.acquire() => {}
-            () = request.cancel.cancelled() => return Err(RunError::Cancelled),
-        }
-        if request.cancel.is_cancelled() {
+            request = prepare => request?,
+            () = cancel.cancelled() => return Err(RunError::Cancelled),
+        };
+        if cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
         turn.hold_arrival(guard);
-        let result = match self.start_uncontended(&turn, &request, out).await {
+        match self.start_uncontended(turn, &request, out).await {
             Some(result) => result,
-            None => self.run_queued(&turn, request, out).await,
-        };
-        // If the message was not accepted, the next arrival must not wait for it.
-        turn.release_arrival();
-        result
+            None => self.run_queued(turn, request, out).await,
+        }
     }
 
     /// Runs the turn at once if the session is free. `None` if the message must be queued; nothing is stored.

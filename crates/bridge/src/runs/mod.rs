@@ -174,15 +174,16 @@ impl Runs {
         }
     }
 
-    /// An answer to a call that is no longer open may repeat an accepted request: then it becomes the run of that
-    /// request.
+    /// An answer to a call that is no longer open, or a message whose resource is no longer available, may repeat an
+    /// accepted request: then it becomes the run of that request.
     async fn find_earlier_run(
         &self,
         session: SessionKey,
         idempotency_key: Option<IdempotencyKey>,
         error: RunError,
     ) -> Result<Reader, StartError> {
-        let (RunError::UnknownCall { .. }, Some(request)) = (&error, idempotency_key) else {
+        let may_repeat = matches!(error, RunError::UnknownCall { .. } | RunError::UnresolvedReference { .. });
+        let Some(request) = idempotency_key.filter(|_| may_repeat) else {
             return Err(error.into());
         };
         match self.store.run_of_request(&session, &request).await {

@@ -8,6 +8,7 @@ use crate::{
 };
 use adk::content::Content;
 use anyhow::{Context, bail};
+use bridge::agent::references::PIPED_INPUT;
 use std::io::{self, IsTerminal, Read, Write};
 
 pub(crate) async fn run(settings: &Settings, run: RunArgs) -> anyhow::Result<()> {
@@ -59,7 +60,7 @@ async fn converse(
 fn message(arg: Option<&str>) -> anyhow::Result<String> {
     let text = match arg {
         Some(text) if text != "-" => match piped_input::read()? {
-            Some(input) => format!("{text}\n\nStandard input:\n{input}"),
+            Some(input) => format!("{text}{PIPED_INPUT}{input}"),
             None => text.to_owned(),
         },
         Some(_) | None => {

@@ -142,14 +142,23 @@ fn as_value(row: &ToolRow) -> Value {
 }
 
 fn offer_line(offer: &McpOffer) -> String {
-    let McpOffer { server, kind, name, description } = offer;
+    let McpOffer { server, kind, name, description, arguments } = offer;
+    let argument = |(name, required): &(String, bool)| {
+        if *required { format!(" {name}=…") } else { format!(" [{name}=…]") }
+    };
+    let arguments: String = arguments.iter().map(argument).collect();
     let description = if description.is_empty() { String::new() } else { format!(": {description}") };
-    one_line(&format!("{} {name} of MCP server {server}{description}", kind_word(*kind)), 300)
+    one_line(&format!("{} {name}{arguments} of MCP server {server}{description}", kind_word(*kind)), 300)
 }
 
 fn offer_value(offer: &McpOffer) -> Value {
-    let McpOffer { server, kind, name, description } = offer;
-    json!({kind_word(*kind): name, "server": server, "description": description})
+    let McpOffer { server, kind, name, description, arguments } = offer;
+    let mut value = json!({kind_word(*kind): name, "server": server, "description": description});
+    if *kind == OfferKind::Prompt {
+        let argument = |(name, required): &(String, bool)| json!({"name": name, "required": required});
+        value["arguments"] = arguments.iter().map(argument).collect();
+    }
+    value
 }
 
 fn kind_word(kind: OfferKind) -> &'static str {

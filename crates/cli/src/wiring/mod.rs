@@ -23,7 +23,7 @@ use adk::{
     trace::Trace,
 };
 use anyhow::{Context, anyhow};
-use bridge::{Agent, Bounds, Budget, ModeSwitch};
+use bridge::{Agent, Bounds, Budget, ModeSwitch, References};
 use serde_json::{Map, Value};
 use session::Store;
 use std::{
@@ -92,6 +92,7 @@ pub(crate) struct Plan {
     sandbox: LazyCommandSandbox,
     budget: Budget,
     bounds: Bounds,
+    references: References,
     /// The files that the app was read from.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -118,14 +119,15 @@ pub(crate) fn plan_with(settings: &Settings, app: &str, model: &ModelName) -> an
 
 /// The names of the tools that the agents of an app may use; `None` for all tools.
 pub(crate) fn tools_wanted(settings: &Settings, app: Option<&str>) -> anyhow::Result<Option<Vec<String>>> {
-    fn of(config: &AgentConfig) -> Option<Vec<String>> {
-        let mut names = config.tools.clone()?;
-        for sub in &config.sub_agents {
-            names.extend(of(sub)?);
-        }
-        Some(names)
+    Ok(tools_of_tree(&find_app(settings, app)?.1))
+}
+
+fn tools_of_tree(config: &AgentConfig) -> Option<Vec<String>> {
+    let mut names = config.tools.clone()?;
+    for sub in &config.sub_agents {
+        names.extend(tools_of_tree(sub)?);
     }
-    Ok(of(&find_app(settings, app)?.1))
+    Some(names)
 }
 
 /// The name of the selected app.
@@ -158,6 +160,9 @@ fn build_plan(
         command,
         reasoning: options.reasoning,
     };
+    let servers = &wiring.tools.servers;
+    let usable = servers.usable_with(tools_of_tree(&config).as_deref());
+    let references = References::new(Arc::clone(servers), usable);
     let model = wiring.model_of(&config, inherited).name;
     let mut files = Vec::new();
     wiring.files_of(&config, inherited, &mut files);
@@ -165,7 +170,7 @@ fn build_plan(
     AgentTree::new(root.clone()).map_err(|source| AgentFault::Tree { file, source })?;
     let (budget, bounds) = (settings.budget, bounds(settings));
     let sandbox = wiring.tools.sandbox.clone();
-    Ok(Plan { name, root, model, note: None, mode, sandbox, budget, bounds, files })
+    Ok(Plan { name, root, model, note: None, mode, sandbox, budget, bounds, references, files })
 }
 
 impl Plan {
@@ -174,10 +179,11 @@ impl Plan {
     }
 
     pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
-        let Self { name, root, model, note, mode, sandbox, budget, bounds, .. } = self;
+        let Self { name, root, model, note, mode, sandbox, budget, bounds, references, .. } = self;
+        let agent = Agent::new(store, root, budget)?;
         Ok(App {
             name,
-            agent: Agent::new(store, root, budget)?.with_bounds(bounds).with_trace(trace),
+            agent: agent.with_bounds(bounds).with_trace(trace).with_references(references),
             model,
             note,
             mode,

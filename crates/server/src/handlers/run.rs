@@ -333,7 +333,9 @@ fn refusal(error: StartError, key: &SessionKey) -> StartRefusal {
             RunError::SessionNotFound(_) | RunError::Service(ServiceError::NotFound(_)) => {
                 session_not_found(&key.session_id)
             }
-            RunError::CallInMessage => return invalid(StatusCode::BAD_REQUEST, &error),
+            RunError::CallInMessage | RunError::UnresolvedReference { .. } => {
+                return invalid(StatusCode::BAD_REQUEST, &error);
+            }
             RunError::UnknownCall { .. } => return invalid(StatusCode::CONFLICT, &error),
             RunError::Cancelled => ApiError::conflict("the run was cancelled"),
             RunError::Service(error) => error.into(),

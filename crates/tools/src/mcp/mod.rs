@@ -6,6 +6,7 @@
 //! | `server` | one server: lazy start, restart with backoff, refresh of the tool list |
 //! | `tool_list` | `tools/list` with validation |
 //! | `offers` | lists of resources and prompts |
+//! | `content`, `prompts` | resources and prompts that a person adds to a message |
 //! | `call` | one call: progress, cancellation, timeouts |
 //! | `stdio`, `http_transport`, `http_client` | the two transports |
 //! | `spill`, `json_unescape` | long strings are spilled to the output store while a message is received |
@@ -19,11 +20,13 @@
 
 mod call;
 mod classify;
+mod content;
 mod http_client;
 mod http_transport;
 mod json_unescape;
 mod offers;
 pub mod pins;
+mod prompts;
 mod received;
 mod server;
 mod servers;
@@ -38,6 +41,7 @@ mod tool_result;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
+pub use content::{McpContent, McpPart};
 pub use offers::{McpOffer, OfferKind};
 pub use pins::ToolPins;
 pub use servers::{ListedTool, McpServers};

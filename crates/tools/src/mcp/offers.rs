@@ -21,6 +21,8 @@ pub struct McpOffer {
     /// The URI of a resource, or the name of a prompt.
     pub name: String,
     pub description: String,
+    /// The arguments of a prompt, each with whether it is required.
+    pub arguments: Vec<(String, bool)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,20 +50,25 @@ pub(super) async fn list_offers(
         }
         offers.truncate(MAX_ITEMS);
     }
-    let resources = offers.len();
     if capabilities.prompts.is_some() {
-        let mut cursor = None;
-        for _ in 0..MAX_PAGES {
-            let page = peer.list_prompts(Some(page_at(cursor))).await?;
-            offers.extend(page.prompts.into_iter().map(|prompt| of_prompt(server, prompt)));
-            cursor = page.next_cursor;
-            if cursor.is_none() || offers.len() - resources >= MAX_ITEMS {
-                break;
-            }
-        }
-        offers.truncate(resources + MAX_ITEMS);
+        let prompts = list_prompts(peer).await?;
+        offers.extend(prompts.into_iter().map(|prompt| of_prompt(server, prompt)));
     }
     Ok(offers)
+}
+
+pub(super) async fn list_prompts(peer: &Peer<RoleClient>) -> Result<Vec<Prompt>, ServiceError> {
+    let (mut prompts, mut cursor) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let page = peer.list_prompts(Some(page_at(cursor))).await?;
+        prompts.extend(page.prompts);
+        cursor = page.next_cursor;
+        if cursor.is_none() || prompts.len() >= MAX_ITEMS {
+            break;
+        }
+    }
+    prompts.truncate(MAX_ITEMS);
+    Ok(prompts)
 }
 
 fn page_at(cursor: Option<String>) -> PaginatedRequestParams {
@@ -77,10 +84,19 @@ fn of_resource(server: &str, resource: Resource) -> McpOffer {
 
 fn of_prompt(server: &str, prompt: Prompt) -> McpOffer {
     let description = prompt.description.or(prompt.title).unwrap_or_default();
-    offer(server, OfferKind::Prompt, (&prompt.name, &description))
+    let arguments = prompt.arguments.unwrap_or_default().into_iter();
+    let arguments = arguments.map(|argument| (plain(&argument.name), argument.required == Some(true)));
+    McpOffer {
+        arguments: arguments.collect(),
+        ..offer(server, OfferKind::Prompt, (&prompt.name, &description))
+    }
 }
 
 fn offer(server: &str, kind: OfferKind, (name, description): (&str, &str)) -> McpOffer {
-    let plain = |text: &str| to_plain_text(text.as_bytes()).chars().take(MAX_CHARS).collect();
-    McpOffer { server: server.to_owned(), kind, name: plain(name), description: plain(description) }
+    let (name, description) = (plain(name), plain(description));
+    McpOffer { server: server.to_owned(), kind, name, description, arguments: Vec::new() }
+}
+
+fn plain(text: &str) -> String {
+    to_plain_text(text.as_bytes()).chars().take(MAX_CHARS).collect()
 }

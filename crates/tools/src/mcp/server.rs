@@ -3,12 +3,13 @@
 
 use lock::LockExt;
 use std::{
+    collections::HashSet,
     sync::{Arc, MutexGuard},
     time::Duration,
 };
 
 use rmcp::{
-    RoleClient,
+    Peer, RoleClient,
     model::CallToolRequestParams,
     service::{ClientInitializeError, RunningService, serve_client},
 };
@@ -27,6 +28,7 @@ use super::{
     spill::{SpillReader, SpilledStrings},
     stdio::StdioProgram,
     tool_list,
+    tool_name::unique_name,
 };
 use crate::{Effect, ToolHost, ToolsError};
 
@@ -85,12 +87,16 @@ impl ConnectionState {
 }
 
 /// An initialized connection to a server.
-struct ServerConnection {
+pub(super) struct ServerConnection {
     service: RunningService<RoleClient, NotificationHandler>,
     program: Option<StdioProgram>,
 }
 
 impl ServerConnection {
+    pub(super) fn peer(&self) -> &Peer<RoleClient> {
+        self.service.peer()
+    }
+
     fn is_open(&self) -> bool {
         !self.service.peer().is_transport_closed()
     }
@@ -115,6 +121,11 @@ impl McpServer {
             snapshot: std::sync::Mutex::default(),
             spilled: SpilledStrings::default(),
         }
+    }
+
+    /// Whether a tool of that name may belong to the server.
+    pub(super) fn may_have(&self, tool: &str) -> bool {
+        tool.starts_with(&unique_name(&self.config.name, "", &HashSet::new()))
     }
 
     pub(super) fn snapshot(&self) -> MutexGuard<'_, ServerSnapshot> {
@@ -218,7 +229,7 @@ impl McpServer {
         }
     }
 
-    async fn connection(&self) -> Result<Arc<ServerConnection>, String> {
+    pub(super) async fn connection(&self) -> Result<Arc<ServerConnection>, String> {
         let connected = self.connect(&mut *self.state.lock().await).await;
         if let Err(problem) = &connected {
             self.report(Some(problem.clone()));
@@ -311,7 +322,7 @@ impl McpServer {
     }
 
     /// A sentence about the server, with its name and origin as the subject.
-    fn describe(&self, predicate: &str) -> String {
+    pub(super) fn describe(&self, predicate: &str) -> String {
         format!("the MCP server `{}` ({}) {predicate}", self.config.name, self.config.origin)
     }
 

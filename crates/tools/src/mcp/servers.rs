@@ -40,16 +40,25 @@ impl McpServers {
         Self { all, taken, cache: Mutex::default() }
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<McpServer>> {
+        self.all.iter()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     /// Whether a tool of that name may belong to one of the servers. It starts none of them.
     pub fn may_have(&self, tool: &str) -> bool {
-        self.all.iter().any(|server| {
-            let prefix = unique_name(&server.config.name, "", &HashSet::new());
-            tool.starts_with(&prefix)
-        })
+        self.all.iter().any(|server| server.may_have(tool))
+    }
+
+    /// The names of the servers whose tools an agent with these tools may use; `None` for all tools.
+    pub fn usable_with(&self, tools: Option<&[String]>) -> Vec<String> {
+        let is_usable = |server: &&Arc<McpServer>| {
+            tools.is_none_or(|tools| tools.iter().any(|tool| server.may_have(tool)))
+        };
+        self.all.iter().filter(is_usable).map(|server| server.config.name.clone()).collect()
     }
 
     /// The current tools. For a server that is unavailable, these are its last known tools.

@@ -6,9 +6,12 @@ pub(super) const HELP: &str = "\
 /new           start a new session
 /model [NAME]  show the model, or switch to another one
 /mode [MODE]   show the approval mode, or switch to plan, ask, edits or auto
+/SERVER:PROMPT NAME=VALUE …
+               send a prompt of an MCP server; `lango tools` lists them
 /help          show this help
 /quit          exit, like Ctrl-D
 
+@SERVER:URI in a message adds a resource of an MCP server.
 End a line with \\ to continue it on the next one. Ctrl-C stops an answer.";
 
 const NAMES: [&str; 7] = ["/sessions", "/resume", "/new", "/model", "/mode", "/help", "/quit"];

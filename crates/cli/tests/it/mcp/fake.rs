@@ -151,7 +151,7 @@ fn resources_and_prompts_are_listed() {
     insta::assert_snapshot!(listed.join("\n"), @"
     resource note://1 of MCP server fake: The first note.
     resource note://2 of MCP server fake: two
-    prompt greet of MCP server fake: Greets somebody.
+    prompt greet who=… [style=…] of MCP server fake: Greets somebody.
     ");
     let json = env.lango(&["tools", "--json"]).success().json_lines();
     assert!(json.iter().any(|line| line["prompt"] == "greet" && line["server"] == "fake"), "{json:?}");

@@ -2,7 +2,9 @@
 
 mod fake;
 mod http;
+mod prompts;
 mod real;
+mod resources;
 mod trouble;
 mod web;
 
