@@ -106,19 +106,16 @@ impl AnthropicDecoder {
         }
     }
 
-    fn apply_delta(&mut self, index: u64, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
-        match delta.kind.as_deref().unwrap_or_default() {
-            "thinking_delta" | "signature_delta" => {
-                self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
-            }
-            "input_json_delta" => {
-                let fragment = delta.partial_json.unwrap_or_default();
-                if let Some(call) = self.calls().rfind(|call| call.index == index) {
-                    call.json.push_str(&fragment);
-                }
-            }
-            _ => self.emit_text(delta.text, out),
+    /// The fields of a delta determine what it extends: a gateway may omit its type. Without an index, a fragment
+    /// belongs to the newest call.
+    fn apply_delta(&mut self, index: Option<u64>, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
+        self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
+        if let Some(fragment) = delta.partial_json
+            && let Some(call) = self.calls().rfind(|call| index.is_none_or(|index| call.index == index))
+        {
+            call.json.push_str(&fragment);
         }
+        self.emit_text(delta.text, out);
     }
 
     fn calls(&mut self) -> impl DoubleEndedIterator<Item = &mut PartialToolUse> {
@@ -186,14 +183,16 @@ impl crate::StreamDecoder for AnthropicDecoder {
             return Err(self.error_in_frame(frame.data));
         }
         self.usage.raise(event.usage.unwrap_or_default());
-        let index = event.index.unwrap_or_default();
+        let index = event.index;
         let kind = event.kind.as_deref().filter(|kind| !kind.is_empty()).unwrap_or(frame.event);
         match (kind, event.message, event.content_block, event.delta) {
             ("message_start", Some(start), ..) => {
                 self.model = start.model;
                 self.usage.raise(start.usage.unwrap_or_default());
             }
-            ("content_block_start", _, Some(block), _) => self.start_block(index, block, out),
+            ("content_block_start", _, Some(block), _) => {
+                self.start_block(index.unwrap_or_default(), block, out);
+            }
             ("content_block_delta", .., Some(delta)) => self.apply_delta(index, delta, out),
             ("content_block_stop", ..) => self.end_thought(out),
             ("message_delta", .., Some(delta)) => {

@@ -271,6 +271,9 @@ fn emit(text: String, thought: bool, out: &mut Vec<StreamEvent>) {
 
 /// Mistral's content parts: text, or thinking as an array of texts.
 fn emit_part(mut part: Value, out: &mut Vec<StreamEvent>) {
+    if !part.is_object() {
+        return emit(decoding::string_or_empty(part), false, out);
+    }
     match take_field(&mut part, "thinking") {
         Value::Array(texts) => {
             for mut text in texts {

@@ -248,6 +248,7 @@ fn reasoning_and_messages_are_read_from_all_known_fields() {
     thought "b"
     thought "c"
     text "d"
+    text "7"
     text "e"
     call "a" f {}
     usage in 3 cached 0 out 2 reasoning 0

@@ -304,3 +304,13 @@ fn corrupted_stream_emits_calls_only_with_done() {
         );
     }
 }
+
+#[test]
+fn lost_delta_is_an_error_instead_of_a_jumbled_answer() {
+    let frames = r#"
+{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":["one "]}
+{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"two"}
+{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"output_text","text":"one two"}]}}"#;
+    let decoded = decode(frames);
+    assert!(decoded.contains("lacks a part of the complete text"), "{decoded}");
+}
