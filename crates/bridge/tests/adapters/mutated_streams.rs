@@ -26,7 +26,7 @@ const SEED: u64 = 16;
 const CASES: u64 = 1_000;
 
 /// Phrases of the libraries that parse JSON and speak HTTP; a user cannot act on them.
-const LIBRARY_WORDING: [&str; 10] = [
+const LIBRARY_WORDING: [&str; 12] = [
     " at line ",
     "column ",
     "expected value",
@@ -35,6 +35,8 @@ const LIBRARY_WORDING: [&str; 10] = [
     "missing field",
     "unknown variant",
     "trailing characters",
+    "unexpected EOF",
+    "chunk size",
     "hyper",
     "reqwest",
 ];

@@ -8,8 +8,8 @@ use super::{
     wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicMessage, AnthropicUsage},
 };
 use crate::{
-    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
-    decoding, tool_names::ToolNames,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall,
+    citations::Citations, classify, decoding, tool_names::ToolNames,
 };
 use serde_json::{Map, Value};
 
@@ -24,6 +24,7 @@ pub struct AnthropicDecoder {
     /// The signature of the open thinking block.
     signature: String,
     deferred: Vec<DeferredPart>,
+    citations: Citations,
 }
 
 /// A part that is deferred to the end of the message.
@@ -53,6 +54,7 @@ impl AnthropicDecoder {
             finish: None,
             signature: String::new(),
             deferred: Vec::new(),
+            citations: Citations::default(),
         }
     }
 
@@ -87,6 +89,7 @@ impl AnthropicDecoder {
 
     fn start_block(&mut self, index: u64, block: AnthropicBlock, out: &mut Vec<StreamEvent>) {
         self.end_thought(out);
+        block.citations.iter().flatten().for_each(|citation| self.citations.add_anthropic(citation));
         match block.kind.as_deref().unwrap_or_default() {
             "thinking" => self.emit_thought(block.thinking, block.signature.as_deref(), out),
             "redacted_thinking" => {
@@ -110,6 +113,7 @@ impl AnthropicDecoder {
     /// belongs to the newest call.
     fn apply_delta(&mut self, index: Option<u64>, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
         self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
+        self.citations.add_anthropic(&delta.citation);
         if let Some(fragment) = delta.partial_json
             && let Some(call) = self.calls().rfind(|call| index.is_none_or(|index| call.index == index))
         {
@@ -137,7 +141,10 @@ impl AnthropicDecoder {
             DeferredPart::Call(call) => emit_calls.then(|| StreamEvent::ToolCall(call.into_tool_call())),
         }));
         out.extend(token_usage(self.usage).map(StreamEvent::Usage));
-        out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
+        out.push(StreamEvent::Done(Done {
+            metadata: self.citations.take_metadata(),
+            ..Done::new(finish, self.model.take())
+        }));
     }
 
     /// The token limit can truncate only the last call.

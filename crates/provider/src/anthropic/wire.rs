@@ -49,6 +49,8 @@ pub(super) struct AnthropicBlock {
     #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) name: Option<String>,
     pub(super) input: Option<Value>,
+    #[serde(deserialize_with = "lenient::list")]
+    pub(super) citations: Option<Vec<Value>>,
 }
 
 /// A message that is not streamed.
@@ -77,6 +79,7 @@ pub(super) struct AnthropicDelta {
     pub(super) signature: Option<String>,
     #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) partial_json: Option<String>,
+    pub(super) citation: Value,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) stop_reason: Option<String>,
     #[serde(deserialize_with = "lenient::object")]

@@ -11,8 +11,7 @@ pub(super) struct GeminiChunk {
     pub(super) candidates: Option<Vec<GeminiCandidate>>,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) prompt_feedback: Option<GeminiPromptFeedback>,
-    #[serde(deserialize_with = "lenient::object")]
-    pub(super) usage_metadata: Option<GeminiUsage>,
+    pub(super) usage_metadata: Value,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) model_version: Option<String>,
     pub(super) error: Option<Value>,
@@ -29,6 +28,10 @@ pub(super) struct GeminiCandidate {
     pub(super) finish_reason: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) finish_message: Option<String>,
+    pub(super) citation_metadata: Value,
+    pub(super) grounding_metadata: Value,
+    pub(super) avg_logprobs: Value,
+    pub(super) logprobs_result: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]

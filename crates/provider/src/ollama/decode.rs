@@ -105,7 +105,7 @@ impl crate::StreamDecoder for OllamaDecoder {
                 (line.prompt_eval_count.unwrap_or_default(), line.eval_count.unwrap_or_default());
             out.push(StreamEvent::Usage(TokenUsage { input, output, ..TokenUsage::default() }));
         }
-        out.push(StreamEvent::Done(Done { finish, model_version: line.model }));
+        out.push(StreamEvent::Done(Done::new(finish, line.model)));
         Ok(())
     }
 

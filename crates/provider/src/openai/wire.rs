@@ -44,6 +44,8 @@ pub(super) struct ChatDelta {
     #[serde(deserialize_with = "lenient::list")]
     pub(super) reasoning_details: Option<Vec<Value>>,
     pub(super) refusal: Value,
+    #[serde(deserialize_with = "lenient::list")]
+    pub(super) annotations: Option<Vec<Value>>,
     #[serde(deserialize_with = "lenient::needed::list")]
     pub(super) tool_calls: Option<Vec<ChatToolCallDelta>>,
     /// The form of a call before `tool_calls`.

@@ -12,8 +12,8 @@ use super::{
     wire::{ResponsesBody, ResponsesContent, ResponsesEvent, ResponsesItem},
 };
 use crate::{
-    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, ToolCall, classify, decoding,
-    tool_names::ToolNames,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, ToolCall, citations::Citations,
+    classify, decoding, tool_names::ToolNames,
 };
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ pub struct ResponsesDecoder {
     deferred: Vec<DeferredItem>,
     last_position: Option<TextPosition>,
     refusal: String,
+    citations: Citations,
 }
 
 #[derive(Debug)]
@@ -51,6 +52,7 @@ impl ResponsesDecoder {
             deferred: Vec::new(),
             last_position: None,
             refusal: String::new(),
+            citations: Citations::default(),
         }
     }
 
@@ -81,6 +83,7 @@ impl ResponsesDecoder {
                 let part = event.summary_index.or(event.content_index).unwrap_or_default();
                 self.emit_text(at, part, decoding::string_or_empty(event.delta), out);
             }
+            "response.output_text.annotation.added" => self.citations.add_annotations([&event.annotation]),
             "response.refusal.delta" => self.refusal.push_str(&decoding::string_or_empty(event.delta)),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let at = self.find_or_start(key(ItemKind::Call));
@@ -168,6 +171,8 @@ impl ResponsesDecoder {
         match item {
             ResponsesItem::Message { content, phase, .. } => {
                 let content = content.unwrap_or_default();
+                let annotations = content.iter().flat_map(|part| &part.annotations).flatten();
+                self.citations.add_annotations(annotations);
                 if self.refusal.is_empty() {
                     self.refusal = content.iter().filter_map(|part| part.refusal.as_deref()).collect();
                 }
@@ -300,7 +305,10 @@ impl ResponsesDecoder {
             }
         }
         out.extend(response.usage.map(|usage| StreamEvent::Usage(usage.normalized())));
-        out.push(StreamEvent::Done(Done { finish, model_version: response.model }));
+        out.push(StreamEvent::Done(Done {
+            metadata: self.citations.take_metadata(),
+            ..Done::new(finish, response.model)
+        }));
         Ok(())
     }
 

@@ -332,3 +332,18 @@ fn text_of_another_type_is_an_error_instead_of_a_shorter_answer() {
         "{decoded}"
     );
 }
+
+#[test]
+fn citation_deltas_are_citations() {
+    let cited = r#"
+{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","citations":[]}}
+{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://a.test/","title":"A","cited_text":"x"}}}
+{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"type":"char_location","document_title":"B","start_char_index":5,"end_char_index":9}}}
+{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#;
+    let decoded = decode(&stream(&[START, cited, &end("end_turn"), STOP]));
+    assert_eq!(
+        decoded.lines().last(),
+        Some(r#"{"citationMetadata":{"citations":[{"uri":"https://a.test/","title":"A"},{"title":"B"}]}}"#),
+        "{decoded}"
+    );
+}

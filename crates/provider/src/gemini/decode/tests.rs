@@ -305,3 +305,18 @@ fn decoded_answers_encode_to_the_same_parts() {
         json!([{"text": "Grüß dich 🌍", "thoughtSignature": SIGNATURE}])
     );
 }
+
+#[test]
+fn sources_log_probabilities_and_token_details_are_kept() {
+    let frames = r#"
+{"candidates":[{"content":{"parts":[{"text":"a"}]},"citationMetadata":{"citationSources":[{"startIndex":0,"uri":"https://b.test/"}]},"groundingMetadata":{}}]}
+{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP","groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.test/","title":"A"}}]},"avgLogprobs":-0.5,"logprobsResult":{"logProbabilitySum":-1.0}}],"usageMetadata":{"promptTokenCount":3,"promptTokensDetails":[{"modality":"AUDIO","tokenCount":2}]}}"#;
+    assert_snapshot!(decode(frames), @r#"
+    text "a"
+    text "b"
+    usage in 3 cached 0 out 0 reasoning 0
+    done Stop ?
+    {"citationMetadata":{"citations":[{"startIndex":0,"uri":"https://b.test/"}]},"groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.test/","title":"A"}}]},"avgLogprobs":-0.5,"logprobsResult":{"logProbabilitySum":-1.0}}
+    {"promptTokensDetails":[{"modality":"AUDIO","tokenCount":2}]}
+    "#);
+}

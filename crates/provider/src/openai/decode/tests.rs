@@ -378,3 +378,18 @@ fn corrupted_stream_emits_calls_only_with_done() {
         test_fixture::assert_calls_only_with_done(ChatDecoder::new("p", &ModelRequest::default()), &stream);
     }
 }
+
+#[test]
+fn annotations_are_citations() {
+    let cited = r#"{"content":"a","annotations":[{"type":"url_citation","url_citation":{"url":"https://a.test/","title":"A","start_index":0,"end_index":1}},7]}"#;
+    let frames =
+        [delta(cited), delta(cited), r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#.to_owned()];
+    let decoded = decode(&stream(&frames));
+    assert_eq!(
+        decoded.lines().last(),
+        Some(
+            r#"{"citationMetadata":{"citations":[{"startIndex":0,"endIndex":1,"uri":"https://a.test/","title":"A"}]}}"#
+        ),
+        "{decoded}"
+    );
+}
