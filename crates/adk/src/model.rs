@@ -154,4 +154,6 @@ pub struct LlmResponse {
     pub model_version: Option<String>,
     /// Copied to the event. A partial response may carry nothing else, e.g. the status of a retry.
     pub custom_metadata: Option<Map<String, Value>>,
+    /// ADK's other fields of a response, such as `groundingMetadata` and `citationMetadata`. Copied to the event.
+    pub extra: Map<String, Value>,
 }

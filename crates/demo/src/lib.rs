@@ -163,7 +163,7 @@ fn to_events(request: &ModelRequest, text: &str, calls: Vec<ToolCall>) -> Vec<St
         ..TokenUsage::default()
     }));
     let model_version = Some("demo-1".to_owned());
-    events.push(StreamEvent::Done(Done { finish: FinishReason::Stop, model_version }));
+    events.push(StreamEvent::Done(Done::new(FinishReason::Stop, model_version)));
     events
 }
 

@@ -1,5 +1,6 @@
 //! Deserializers for fields that servers send in varying types. A value of an unexpected type counts as absent, so that
-//! a field that the answer does not need never fails the answer.
+//! a field that the answer does not need never fails the answer. Fields that carry the answer have the deserializers in
+//! [`needed`]: there only an empty value counts as absent, so that no part of an answer is lost without an error.
 
 use serde::{
     Deserialize, Deserializer,
@@ -105,12 +106,12 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     })
 }
 
-/// A flag: a boolean, a number or the text of a boolean. Anything else is false.
+/// A flag: a boolean, the number 1 or the text of a boolean. Anything else is false.
 pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(match Scalar::deserialize(deserializer)? {
         Scalar::Flag(flag) => flag,
-        Scalar::Count(number) => number > 0,
-        Scalar::Number(number) => number > 0.0,
+        Scalar::Count(number) => number == 1,
+        Scalar::Number(number) => number.total_cmp(&1.0).is_eq(),
         Scalar::Text(text) => text.trim().eq_ignore_ascii_case("true"),
         Scalar::Other => false,
     })
@@ -140,6 +141,82 @@ where
     Ok(Some(elements.into_iter().filter_map(|element| serde_json::from_value(element).ok()).collect()))
 }
 
+/// Deserializers for fields that carry the answer. An empty value of any type is absent; any other value of an
+/// unexpected type is an error.
+pub(crate) mod needed {
+    use super::{Deserialize, DeserializeOwned, Deserializer, Value, de};
+
+    fn is_empty(value: &Value) -> bool {
+        match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Bool(true) | Value::Number(_) => false,
+            Value::String(text) => text.is_empty(),
+            Value::Array(elements) => elements.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+        }
+    }
+
+    fn unexpected<E: de::Error>() -> E {
+        E::custom("a part of the answer has an unexpected type")
+    }
+
+    pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Some(text)),
+            Value::Number(number) => Ok(Some(number.to_string())),
+            other if is_empty(&other) => Ok(None),
+            _ => Err(unexpected()),
+        }
+    }
+
+    pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: DeserializeOwned,
+    {
+        match Value::deserialize(deserializer)? {
+            value @ Value::Object(_) => serde_json::from_value(value).map(Some).map_err(de::Error::custom),
+            other if is_empty(&other) => Ok(None),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// A list of objects. A single object counts as a list of one, and null elements are dropped.
+    pub(crate) fn list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: DeserializeOwned,
+    {
+        let elements = match Value::deserialize(deserializer)? {
+            Value::Array(elements) => elements,
+            object @ Value::Object(_) => vec![object],
+            other if is_empty(&other) => return Ok(None),
+            _ => return Err(unexpected()),
+        };
+        let element = |element: Value| match element {
+            Value::Object(_) => Some(serde_json::from_value(element).map_err(de::Error::custom)),
+            other if is_empty(&other) => None,
+            _ => Some(Err(unexpected())),
+        };
+        elements.into_iter().filter_map(element).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Text, or a list of texts and of objects.
+    pub(crate) fn text_or_parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let is_part = |part: &Value| match part {
+            Value::String(_) | Value::Number(_) | Value::Object(_) => true,
+            Value::Null | Value::Bool(_) | Value::Array(_) => is_empty(part),
+        };
+        let is_expected = match &value {
+            Value::String(_) | Value::Number(_) => true,
+            Value::Array(parts) => parts.iter().all(is_part),
+            Value::Null | Value::Bool(_) | Value::Object(_) => is_empty(&value),
+        };
+        if is_expected { Ok(value) } else { Err(unexpected()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +233,33 @@ mod tests {
         flag: bool,
         #[serde(deserialize_with = "list")]
         list: Option<Vec<u8>>,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct NeededFields {
+        #[serde(deserialize_with = "needed::text")]
+        text: Option<String>,
+        #[serde(deserialize_with = "needed::list")]
+        list: Option<Vec<Fields>>,
+        #[serde(deserialize_with = "needed::text_or_parts")]
+        parts: Value,
+    }
+
+    #[test]
+    fn needed_field_of_another_type_is_an_error_unless_it_is_empty() {
+        let read = serde_json::from_value::<NeededFields>;
+        for empty in [json!(null), json!(""), json!([]), json!({}), json!(false)] {
+            let fields = read(json!({"text": empty, "list": empty, "parts": empty})).unwrap();
+            assert_eq!(fields.text.unwrap_or_default(), "");
+            assert!(fields.list.is_none_or(|list| list.len() < 2));
+        }
+        for other in [json!([1]), json!({"a": 1}), json!(true)] {
+            assert!(read(json!({"text": other})).is_err(), "{other}");
+            assert!(read(json!({"list": [other]})).is_err() || other.is_object(), "{other}");
+            assert!(read(json!({"parts": [other]})).is_err() || other.is_object(), "{other}");
+        }
+        assert_eq!(read(json!({"list": [{"count": "many"}, null]})).unwrap().list.unwrap().len(), 1);
     }
 
     fn read(fields: Value) -> Fields {

@@ -19,6 +19,7 @@
 
 pub mod anthropic;
 pub mod catalogue;
+mod citations;
 mod classify;
 mod decoding;
 mod encoding;
@@ -50,7 +51,7 @@ pub use message::{Media, MediaSource, MessagePart, ModelId, ModelMessage, Role, 
 pub use omission::{MediaKind, Omission};
 pub use remote::{ProviderEndpoint, RemoteProvider};
 pub use request::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, ToolSpec};
-pub use stream::{Done, FinishReason, ModelStream, StreamEvent, TokenUsage, split_words};
+pub use stream::{AnswerMetadata, Done, FinishReason, ModelStream, StreamEvent, TokenUsage, split_words};
 pub use wire_api::{StreamDecoder, StreamFrame, WireApi};
 
 use bytes::Bytes;

@@ -3,6 +3,7 @@
 use crate::{Error, ToolCall};
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use serde_json::{Map, Value};
 
 pub type ModelStream = BoxStream<'static, StreamEvent>;
 
@@ -50,6 +51,23 @@ pub struct Done {
     pub finish: FinishReason,
     /// The model name that the server reports.
     pub model_version: Option<String>,
+    /// Boxed: most answers have none.
+    pub metadata: Box<AnswerMetadata>,
+}
+
+/// What a provider reports about an answer beyond its content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnswerMetadata {
+    /// Sources and log probabilities, under the field names of Gemini's candidates, which ADK's responses share.
+    pub fields: Map<String, Value>,
+    /// Further token counts, such as those of audio, under the field names of Gemini's `usageMetadata`.
+    pub usage: Map<String, Value>,
+}
+
+impl Done {
+    pub fn new(finish: FinishReason, model_version: Option<String>) -> Self {
+        Self { finish, model_version, ..Self::default() }
+    }
 }
 
 /// Why the model stopped.

@@ -178,8 +178,11 @@ fn line(event: &StreamEvent) -> String {
         ),
         StreamEvent::Sent(body) => format!("sent {} bytes", body.len()),
         StreamEvent::Warning(warning) => format!("warning {warning}"),
-        StreamEvent::Done(Done { finish, model_version }) => {
-            format!("done {finish:?} {}", model_version.as_deref().unwrap_or("?"))
+        StreamEvent::Done(Done { finish, model_version, metadata }) => {
+            let details = [&metadata.fields, &metadata.usage].into_iter().filter(|fields| !fields.is_empty());
+            let details: String =
+                details.map(|fields| format!("\n{}", Value::from(fields.clone()))).collect();
+            format!("done {finish:?} {}{details}", model_version.as_deref().unwrap_or("?"))
         }
         StreamEvent::Error(error) => format!("error {error}"),
     }

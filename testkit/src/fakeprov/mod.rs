@@ -139,6 +139,11 @@ pub fn differs(api: ProviderApi, scenario: &str) -> bool {
     scenario != "ok" && !SERVED_AS_OK.contains(&(api, scenario))
 }
 
+/// The events of a scenario, as the bytes that the server sends for each.
+pub fn recorded_events(api: ProviderApi, scenario: &str) -> Vec<Vec<u8>> {
+    script::script(api, scenario, "").iter().map(|event| play::encode(api, scenario, event)).collect()
+}
+
 /// A running server on its own port. Dropping it stops the server and closes its connections.
 #[derive(Debug)]
 pub struct FakeProvider {

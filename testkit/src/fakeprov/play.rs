@@ -64,7 +64,7 @@ fn head(api: ProviderApi) -> String {
 
 /// The bytes of an event, split into the chunks that are sent.
 fn chunks(request: &PlayRequest<'_>, event: &ScriptedEvent, is_last: bool) -> Vec<Vec<u8>> {
-    let bytes = encode(request, event);
+    let bytes = encode(request.api, request.scenario, event);
     match request.scenario {
         "comment" if request.api == ProviderApi::Ollama => vec![b"\n".to_vec(), bytes],
         "comment" => vec![b": keep-alive\n\n".to_vec(), bytes],
@@ -79,12 +79,12 @@ fn chunks(request: &PlayRequest<'_>, event: &ScriptedEvent, is_last: bool) -> Ve
     }
 }
 
-fn encode(request: &PlayRequest<'_>, event: &ScriptedEvent) -> Vec<u8> {
-    let end = if request.scenario == "crlf" { "\r\n" } else { "\n" };
-    if request.api == ProviderApi::Ollama {
+pub(super) fn encode(api: ProviderApi, scenario: &str, event: &ScriptedEvent) -> Vec<u8> {
+    let end = if scenario == "crlf" { "\r\n" } else { "\n" };
+    if api == ProviderApi::Ollama {
         return format!("{}{end}", event.data).into_bytes();
     }
-    let space = if request.scenario == "nospace" { "" } else { " " };
+    let space = if scenario == "nospace" { "" } else { " " };
     let name = match event.name.as_str() {
         "" => String::new(),
         name => format!("event:{space}{name}{end}"),

@@ -294,6 +294,7 @@ impl<S: TurnService> Turn<'_, S> {
             timestamp: now(),
             ..frame
         };
+        event.extra.extend(response.extra);
         annotate(&mut event, response.custom_metadata);
         // An empty answer needs a content: without one the log would not show that the model answered.
         if event.error_code.is_none() {

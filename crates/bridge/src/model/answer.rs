@@ -147,6 +147,7 @@ impl ResponseBuilder {
         };
         let (error_code, error_message) = refusal.unzip();
         let content = Some(content).filter(|content| error_code.is_none() || !content.parts.is_empty());
+        let provider::AnswerMetadata { fields: extra, usage: details } = *done.metadata;
         LlmResponse {
             content,
             partial: false,
@@ -154,9 +155,10 @@ impl ResponseBuilder {
             finish_reason: finish_reason.map(str::to_owned),
             error_code,
             error_message,
-            usage_metadata: self.usage.map(usage),
+            usage_metadata: self.usage.map(|counts| UsageMetadata { extra: details, ..usage(counts) }),
             model_version: done.model_version,
             custom_metadata: None,
+            extra,
         }
     }
 }

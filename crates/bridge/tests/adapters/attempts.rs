@@ -151,7 +151,7 @@ fn thought() -> StreamEvent {
 }
 
 fn ends(finish: FinishReason) -> StreamEvent {
-    StreamEvent::Done(Done { finish, model_version: None })
+    StreamEvent::Done(Done::new(finish, None))
 }
 
 #[tokio::test(start_paused = true)]

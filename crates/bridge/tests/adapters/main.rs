@@ -12,6 +12,7 @@ mod common;
 mod interrupted;
 mod malformed;
 mod model_calls;
+mod mutated_streams;
 mod spec_call_rows;
 mod spec_legacy_rows_and_ids;
 mod spec_sessions_and_instructions;

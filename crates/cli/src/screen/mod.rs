@@ -3,6 +3,7 @@
 mod approval;
 mod invisible;
 mod overlap;
+mod sources;
 mod status_line;
 mod style;
 mod text;

@@ -4,6 +4,7 @@ use super::{
     ModelUsage, Style, json,
     overlap::{Overlap, OverlapPiece},
     printable,
+    sources::SourceList,
     status_line::StatusLine,
     summarize_part, width, width_of,
 };
@@ -59,6 +60,8 @@ struct ViewState {
     status_line: StatusLine,
     overlap: Overlap,
     usage: ModelUsage,
+    /// The sources of the answers, printed at the end of the turn.
+    sources: SourceList,
     /// The error message of the last final event.
     error_message: Option<String>,
     write_error: Option<io::Error>,
@@ -121,6 +124,9 @@ impl View {
         release(&mut state)?;
         state.new_text = NewText::default();
         state.overlap.clear();
+        for line in state.sources.take_lines() {
+            self.note_line(&line)?;
+        }
         if self.mode == Mode::Chat && !usage.is_zero() {
             self.note_line(&usage.to_string())?;
         }
@@ -156,6 +162,9 @@ impl View {
         if !event.is_partial() {
             let stored = event.content.as_ref().filter(|_| event.is_interrupted_answer());
             state.overlap.stored(stored.map(Content::text).as_deref());
+        }
+        if !event.is_partial() {
+            state.sources.add(event);
         }
         state.usage += ModelUsage::of(event, &self.models).unwrap_or_default();
         Ok(())

@@ -20,6 +20,7 @@ mod interrupted_answers;
 mod kill;
 mod mcp;
 mod models;
+mod mutated_streams;
 mod providers;
 mod readme;
 mod real_model;

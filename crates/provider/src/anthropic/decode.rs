@@ -8,8 +8,8 @@ use super::{
     wire::{AnthropicBlock, AnthropicDelta, AnthropicEvent, AnthropicMessage, AnthropicUsage},
 };
 use crate::{
-    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
-    decoding, tool_names::ToolNames,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall,
+    citations::Citations, classify, decoding, tool_names::ToolNames,
 };
 use serde_json::{Map, Value};
 
@@ -24,6 +24,7 @@ pub struct AnthropicDecoder {
     /// The signature of the open thinking block.
     signature: String,
     deferred: Vec<DeferredPart>,
+    citations: Citations,
 }
 
 /// A part that is deferred to the end of the message.
@@ -53,6 +54,7 @@ impl AnthropicDecoder {
             finish: None,
             signature: String::new(),
             deferred: Vec::new(),
+            citations: Citations::default(),
         }
     }
 
@@ -87,6 +89,7 @@ impl AnthropicDecoder {
 
     fn start_block(&mut self, index: u64, block: AnthropicBlock, out: &mut Vec<StreamEvent>) {
         self.end_thought(out);
+        block.citations.iter().flatten().for_each(|citation| self.citations.add_anthropic(citation));
         match block.kind.as_deref().unwrap_or_default() {
             "thinking" => self.emit_thought(block.thinking, block.signature.as_deref(), out),
             "redacted_thinking" => {
@@ -106,19 +109,17 @@ impl AnthropicDecoder {
         }
     }
 
-    fn apply_delta(&mut self, index: u64, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
-        match delta.kind.as_deref().unwrap_or_default() {
-            "thinking_delta" | "signature_delta" => {
-                self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
-            }
-            "input_json_delta" => {
-                let fragment = delta.partial_json.unwrap_or_default();
-                if let Some(call) = self.calls().rfind(|call| call.index == index) {
-                    call.json.push_str(&fragment);
-                }
-            }
-            _ => self.emit_text(delta.text, out),
+    /// The fields of a delta determine what it extends: a gateway may omit its type. Without an index, a fragment
+    /// belongs to the newest call.
+    fn apply_delta(&mut self, index: Option<u64>, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
+        self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
+        self.citations.add_anthropic(&delta.citation);
+        if let Some(fragment) = delta.partial_json
+            && let Some(call) = self.calls().rfind(|call| index.is_none_or(|index| call.index == index))
+        {
+            call.json.push_str(&fragment);
         }
+        self.emit_text(delta.text, out);
     }
 
     fn calls(&mut self) -> impl DoubleEndedIterator<Item = &mut PartialToolUse> {
@@ -140,7 +141,10 @@ impl AnthropicDecoder {
             DeferredPart::Call(call) => emit_calls.then(|| StreamEvent::ToolCall(call.into_tool_call())),
         }));
         out.extend(token_usage(self.usage).map(StreamEvent::Usage));
-        out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
+        out.push(StreamEvent::Done(Done {
+            metadata: self.citations.take_metadata(),
+            ..Done::new(finish, self.model.take())
+        }));
     }
 
     /// The token limit can truncate only the last call.
@@ -186,14 +190,16 @@ impl crate::StreamDecoder for AnthropicDecoder {
             return Err(self.error_in_frame(frame.data));
         }
         self.usage.raise(event.usage.unwrap_or_default());
-        let index = event.index.unwrap_or_default();
+        let index = event.index;
         let kind = event.kind.as_deref().filter(|kind| !kind.is_empty()).unwrap_or(frame.event);
         match (kind, event.message, event.content_block, event.delta) {
             ("message_start", Some(start), ..) => {
                 self.model = start.model;
                 self.usage.raise(start.usage.unwrap_or_default());
             }
-            ("content_block_start", _, Some(block), _) => self.start_block(index, block, out),
+            ("content_block_start", _, Some(block), _) => {
+                self.start_block(index.unwrap_or_default(), block, out);
+            }
             ("content_block_delta", .., Some(delta)) => self.apply_delta(index, delta, out),
             ("content_block_stop", ..) => self.end_thought(out),
             ("message_delta", .., Some(delta)) => {

@@ -13,9 +13,9 @@ pub(super) struct AnthropicEvent {
     pub(super) index: Option<u64>,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) message: Option<AnthropicMessageStart>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) content_block: Option<AnthropicBlock>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) delta: Option<AnthropicDelta>,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) usage: Option<AnthropicUsage>,
@@ -36,7 +36,7 @@ pub(super) struct AnthropicMessageStart {
 pub(super) struct AnthropicBlock {
     #[serde(rename = "type", deserialize_with = "lenient::text")]
     pub(super) kind: Option<String>,
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) text: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) thinking: Option<String>,
@@ -46,9 +46,11 @@ pub(super) struct AnthropicBlock {
     pub(super) data: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) id: Option<String>,
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) name: Option<String>,
     pub(super) input: Option<Value>,
+    #[serde(deserialize_with = "lenient::list")]
+    pub(super) citations: Option<Vec<Value>>,
 }
 
 /// A message that is not streamed.
@@ -57,7 +59,7 @@ pub(super) struct AnthropicBlock {
 pub(super) struct AnthropicMessage {
     #[serde(deserialize_with = "lenient::text")]
     pub(super) model: Option<String>,
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::needed::list")]
     pub(super) content: Option<Vec<AnthropicBlock>>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) stop_reason: Option<String>,
@@ -69,14 +71,15 @@ pub(super) struct AnthropicMessage {
 pub(super) struct AnthropicDelta {
     #[serde(rename = "type", deserialize_with = "lenient::text")]
     pub(super) kind: Option<String>,
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) text: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) thinking: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) signature: Option<String>,
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) partial_json: Option<String>,
+    pub(super) citation: Value,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) stop_reason: Option<String>,
     #[serde(deserialize_with = "lenient::object")]

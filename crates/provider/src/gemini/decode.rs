@@ -4,9 +4,12 @@
 //! keep their order. Only the end of the body ends the response: every chunk may carry a finish reason, and more chunks
 //! may follow.
 
-use super::wire::{
-    GeminiCandidate, GeminiChunk, GeminiFile, GeminiFunctionCall, GeminiPart, GeminiPromptFeedback,
-    GeminiUsage,
+use super::{
+    metadata::GeminiMetadata,
+    wire::{
+        GeminiCandidate, GeminiChunk, GeminiFile, GeminiFunctionCall, GeminiPart, GeminiPromptFeedback,
+        GeminiUsage,
+    },
 };
 use crate::{
     Done, Error, FinishReason, Media, MediaSource, ModelRequest, StreamEvent, StreamFrame, TokenUsage,
@@ -24,6 +27,7 @@ pub struct GeminiDecoder {
     finish: Option<FinishReason>,
     /// The first call and everything after it.
     deferred: Vec<StreamEvent>,
+    metadata: GeminiMetadata,
 }
 
 impl GeminiDecoder {
@@ -35,10 +39,12 @@ impl GeminiDecoder {
             usage: GeminiUsage::default(),
             finish: None,
             deferred: Vec::new(),
+            metadata: GeminiMetadata::default(),
         }
     }
 
-    fn read_candidate(&mut self, candidate: GeminiCandidate, out: &mut Vec<StreamEvent>) {
+    fn read_candidate(&mut self, mut candidate: GeminiCandidate, out: &mut Vec<StreamEvent>) {
+        self.metadata.read_candidate(&mut candidate);
         for part in candidate.content.and_then(|content| content.parts).into_iter().flatten() {
             self.read_part(part, out);
         }
@@ -89,7 +95,8 @@ impl crate::StreamDecoder for GeminiDecoder {
         if chunk.error.is_some() {
             return Err(self.error_in_frame(frame.data));
         }
-        self.usage.update(chunk.usage_metadata.unwrap_or_default());
+        self.metadata.read_usage(&chunk.usage_metadata);
+        self.usage.update(serde_json::from_value(chunk.usage_metadata).unwrap_or_default());
         self.model = chunk.model_version.or(self.model.take());
         self.finish = chunk.prompt_feedback.and_then(block_reason).or(self.finish.take());
         // The request asks for one candidate; others are ignored.
@@ -115,7 +122,10 @@ impl crate::StreamDecoder for GeminiDecoder {
             self.deferred.drain(..).filter(|event| !refused || !matches!(event, StreamEvent::ToolCall(_))),
         );
         out.extend(token_usage(self.usage).map(StreamEvent::Usage));
-        out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
+        out.push(StreamEvent::Done(Done {
+            metadata: Box::new(std::mem::take(&mut self.metadata).into_answer()),
+            ..Done::new(finish, self.model.take())
+        }));
         Ok(())
     }
 }

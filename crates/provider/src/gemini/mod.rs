@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+mod metadata;
 mod settings;
 mod wire;
 

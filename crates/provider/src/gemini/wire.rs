@@ -7,12 +7,11 @@ use serde_json::Value;
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct GeminiChunk {
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::needed::list")]
     pub(super) candidates: Option<Vec<GeminiCandidate>>,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) prompt_feedback: Option<GeminiPromptFeedback>,
-    #[serde(deserialize_with = "lenient::object")]
-    pub(super) usage_metadata: Option<GeminiUsage>,
+    pub(super) usage_metadata: Value,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) model_version: Option<String>,
     pub(super) error: Option<Value>,
@@ -23,31 +22,35 @@ pub(super) struct GeminiChunk {
 pub(super) struct GeminiCandidate {
     #[serde(deserialize_with = "lenient::count")]
     pub(super) index: Option<u64>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) content: Option<GeminiContent>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) finish_reason: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) finish_message: Option<String>,
+    pub(super) citation_metadata: Value,
+    pub(super) grounding_metadata: Value,
+    pub(super) avg_logprobs: Value,
+    pub(super) logprobs_result: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct GeminiContent {
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::needed::list")]
     pub(super) parts: Option<Vec<GeminiPart>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct GeminiPart {
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) text: Option<String>,
     #[serde(deserialize_with = "lenient::flag")]
     pub(super) thought: bool,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) thought_signature: Option<String>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) function_call: Option<GeminiFunctionCall>,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) inline_data: Option<GeminiFile>,
@@ -64,7 +67,7 @@ pub(super) struct GeminiPart {
 pub(super) struct GeminiFunctionCall {
     #[serde(deserialize_with = "lenient::text")]
     pub(super) id: Option<String>,
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) name: Option<String>,
     pub(super) args: Option<Value>,
 }

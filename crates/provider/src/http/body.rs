@@ -38,7 +38,7 @@ pub(super) async fn send(
     let name = provider.clone();
     let bytes = response
         .bytes_stream()
-        .map_err(move |error| transport_error::connection_lost(name.clone(), error))
+        .map_err(move |error| transport_error::connection_lost(name.clone(), &error))
         .boxed();
     Ok((head, ResponseBody { provider, bytes, idle }))
 }

@@ -47,9 +47,16 @@ pub(super) fn send_failed(provider: String, url: &Url, error: reqwest::Error) ->
 }
 
 /// The connection failed while the response was read.
-pub(super) fn connection_lost(provider: String, error: reqwest::Error) -> Error {
-    let error = error.without_url();
-    let message = format!("the connection was lost: {}", root_cause(&error));
+pub(super) fn connection_lost(provider: String, error: &reqwest::Error) -> Error {
+    // The operating system's errors are clear; those of the HTTP client describe its parser.
+    let system_error = causes(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .find(|cause| cause.raw_os_error().is_some());
+    let reason = match system_error {
+        Some(cause) => cause.kind().to_string(),
+        None => "the server closed it before the end of the answer".to_owned(),
+    };
+    let message = format!("the connection was lost: {reason}");
     Error::Transient { provider, message, retry_after: None, source: None }
 }
 

@@ -21,7 +21,7 @@ struct OllamaLine {
     error: Value,
     #[serde(deserialize_with = "lenient::text")]
     model: Option<String>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     message: Option<OllamaMessage>,
     #[serde(deserialize_with = "lenient::flag")]
     done: bool,
@@ -36,11 +36,11 @@ struct OllamaLine {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OllamaMessage {
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     content: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     thinking: Option<String>,
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::needed::list")]
     tool_calls: Option<Vec<OllamaToolCall>>,
 }
 
@@ -49,14 +49,14 @@ struct OllamaMessage {
 struct OllamaToolCall {
     #[serde(deserialize_with = "lenient::text")]
     id: Option<String>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     function: Option<OllamaFunction>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OllamaFunction {
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     name: Option<String>,
     arguments: Value,
 }
@@ -105,7 +105,7 @@ impl crate::StreamDecoder for OllamaDecoder {
                 (line.prompt_eval_count.unwrap_or_default(), line.eval_count.unwrap_or_default());
             out.push(StreamEvent::Usage(TokenUsage { input, output, ..TokenUsage::default() }));
         }
-        out.push(StreamEvent::Done(Done { finish, model_version: line.model }));
+        out.push(StreamEvent::Done(Done::new(finish, line.model)));
         Ok(())
     }
 

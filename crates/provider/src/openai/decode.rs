@@ -9,8 +9,8 @@ use super::{
     wire::{ChatChoice, ChatChunk, ChatDelta, ChatFunctionDelta, ChatToolCallDelta},
 };
 use crate::{
-    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall, classify,
-    decoding, tool_names::ToolNames,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall,
+    citations::Citations, classify, decoding, tool_names::ToolNames,
 };
 use serde_json::{Value, json};
 
@@ -26,6 +26,7 @@ pub struct ChatDecoder {
     choice: Option<u64>,
     usage: Option<TokenUsage>,
     model: Option<String>,
+    citations: Citations,
 }
 
 /// A tool call whose deltas are still arriving.
@@ -51,6 +52,7 @@ impl ChatDecoder {
             choice: None,
             usage: None,
             model: None,
+            citations: Citations::default(),
         }
     }
 
@@ -70,6 +72,7 @@ impl ChatDecoder {
             Value::Array(parts) => parts.into_iter().for_each(|part| emit_part(part, out)),
             content => emit(decoding::string_or_empty(content), false, out),
         }
+        self.citations.add_annotations(delta.annotations.iter().flatten());
         self.details.extend(delta.reasoning_details.unwrap_or_default());
         self.refusal.push_str(&decoding::string_or_empty(delta.refusal));
         let old = delta
@@ -151,7 +154,10 @@ impl ChatDecoder {
         }
         out.extend(self.complete_calls(&finish).into_iter().map(StreamEvent::ToolCall));
         out.extend(self.usage.take().map(StreamEvent::Usage));
-        out.push(StreamEvent::Done(Done { finish, model_version: self.model.take() }));
+        out.push(StreamEvent::Done(Done {
+            metadata: self.citations.take_metadata(),
+            ..Done::new(finish, self.model.take())
+        }));
         Ok(())
     }
 
@@ -271,6 +277,9 @@ fn emit(text: String, thought: bool, out: &mut Vec<StreamEvent>) {
 
 /// Mistral's content parts: text, or thinking as an array of texts.
 fn emit_part(mut part: Value, out: &mut Vec<StreamEvent>) {
+    if !part.is_object() {
+        return emit(decoding::string_or_empty(part), false, out);
+    }
     match take_field(&mut part, "thinking") {
         Value::Array(texts) => {
             for mut text in texts {

@@ -12,7 +12,7 @@ pub(super) struct ChatChunk {
     pub(super) error: Value,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) model: Option<String>,
-    #[serde(deserialize_with = "lenient::list")]
+    #[serde(deserialize_with = "lenient::needed::list")]
     pub(super) choices: Option<Vec<ChatChoice>>,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) usage: Option<ChatUsage>,
@@ -23,10 +23,10 @@ pub(super) struct ChatChunk {
 pub(super) struct ChatChoice {
     #[serde(deserialize_with = "lenient::count")]
     pub(super) index: Option<u64>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) delta: Option<ChatDelta>,
     /// Some servers send the whole message in place of a delta.
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) message: Option<ChatDelta>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) finish_reason: Option<String>,
@@ -36,6 +36,7 @@ pub(super) struct ChatChoice {
 #[serde(default)]
 pub(super) struct ChatDelta {
     /// Text, or an array of parts.
+    #[serde(deserialize_with = "lenient::needed::text_or_parts")]
     pub(super) content: Value,
     pub(super) reasoning_content: Value,
     pub(super) reasoning: Value,
@@ -44,9 +45,11 @@ pub(super) struct ChatDelta {
     pub(super) reasoning_details: Option<Vec<Value>>,
     pub(super) refusal: Value,
     #[serde(deserialize_with = "lenient::list")]
+    pub(super) annotations: Option<Vec<Value>>,
+    #[serde(deserialize_with = "lenient::needed::list")]
     pub(super) tool_calls: Option<Vec<ChatToolCallDelta>>,
     /// The form of a call before `tool_calls`.
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) function_call: Option<ChatFunctionDelta>,
 }
 
@@ -57,7 +60,7 @@ pub(super) struct ChatToolCallDelta {
     pub(super) index: Option<u64>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) id: Option<String>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) function: Option<ChatFunctionDelta>,
     pub(super) extra_content: Value,
 }
@@ -65,7 +68,7 @@ pub(super) struct ChatToolCallDelta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ChatFunctionDelta {
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(deserialize_with = "lenient::needed::text")]
     pub(super) name: Option<String>,
     /// A chunk of JSON text, or the whole object.
     pub(super) arguments: Value,

@@ -12,8 +12,8 @@ use super::{
     wire::{ResponsesBody, ResponsesContent, ResponsesEvent, ResponsesItem},
 };
 use crate::{
-    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, ToolCall, classify, decoding,
-    tool_names::ToolNames,
+    Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, ToolCall, citations::Citations,
+    classify, decoding, tool_names::ToolNames,
 };
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ pub struct ResponsesDecoder {
     deferred: Vec<DeferredItem>,
     last_position: Option<TextPosition>,
     refusal: String,
+    citations: Citations,
 }
 
 #[derive(Debug)]
@@ -51,6 +52,7 @@ impl ResponsesDecoder {
             deferred: Vec::new(),
             last_position: None,
             refusal: String::new(),
+            citations: Citations::default(),
         }
     }
 
@@ -64,7 +66,9 @@ impl ResponsesDecoder {
         let key = |kind: ItemKind| ItemKey { kind, id, call_id: "", index: event.output_index };
         match kind {
             "response.output_item.added" => self.start_item(event.output_index, event.item),
-            "response.output_item.done" => self.finish_item(event.output_index, event.item, out),
+            "response.output_item.done" => {
+                return self.finish_item(event.output_index, event.item, out);
+            }
             "response.output_text.delta" => {
                 let at = self.find_or_start(key(ItemKind::Message));
                 self.emit_text(
@@ -79,6 +83,7 @@ impl ResponsesDecoder {
                 let part = event.summary_index.or(event.content_index).unwrap_or_default();
                 self.emit_text(at, part, decoding::string_or_empty(event.delta), out);
             }
+            "response.output_text.annotation.added" => self.citations.add_annotations([&event.annotation]),
             "response.refusal.delta" => self.refusal.push_str(&decoding::string_or_empty(event.delta)),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let at = self.find_or_start(key(ItemKind::Call));
@@ -140,28 +145,40 @@ impl ResponsesDecoder {
         found.unwrap_or_else(|| self.push_item(key))
     }
 
-    fn finish_item(&mut self, index: Option<u64>, item: Value, out: &mut Vec<StreamEvent>) {
+    fn finish_item(
+        &mut self,
+        index: Option<u64>,
+        item: Value,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
         let item = parse_item(item);
-        let Some(key) = ItemKey::from_item(&item, index) else { return };
+        let Some(key) = ItemKey::from_item(&item, index) else { return Ok(()) };
         let at = self.find_or_start(key);
-        self.complete_item(at, item, out);
+        self.complete_item(at, item, out)
     }
 
     /// Takes from a completed item what its deltas did not contain.
-    fn complete_item(&mut self, at: usize, item: ResponsesItem, out: &mut Vec<StreamEvent>) {
+    fn complete_item(
+        &mut self,
+        at: usize,
+        item: ResponsesItem,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), Error> {
         if self.items[at].done && self.items[at].kind != ItemKind::Call {
-            return;
+            return Ok(());
         }
         self.items[at].done = true;
         match item {
             ResponsesItem::Message { content, phase, .. } => {
                 let content = content.unwrap_or_default();
+                let annotations = content.iter().flat_map(|part| &part.annotations).flatten();
+                self.citations.add_annotations(annotations);
                 if self.refusal.is_empty() {
                     self.refusal = content.iter().filter_map(|part| part.refusal.as_deref()).collect();
                 }
-                self.emit_missing_text(at, content.into_iter().map(|part| part.text), out);
+                self.emit_missing_text(at, content.into_iter().map(|part| part.text).collect(), out)?;
                 let phase = phase.and_then(|phase| OpaquePhase { phase }.to_signature());
-                if self.items[at].emitted > 0 && phase.is_some() {
+                if !self.items[at].emitted.is_empty() && phase.is_some() {
                     self.emit_signature(StreamEvent::text_delta(String::new(), phase), out);
                 }
             }
@@ -170,7 +187,7 @@ impl ResponsesDecoder {
                 let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
                 let thought = content.unwrap_or_default().into_iter().map(|part: ResponsesContent| part.text);
                 let texts: Vec<Option<String>> = summary.iter().map(text).chain(thought).collect();
-                self.emit_missing_text(at, texts.into_iter(), out);
+                self.emit_missing_text(at, texts, out)?;
                 let (id, encrypted_content) = (id.unwrap_or_default(), encrypted_content.unwrap_or_default());
                 let signature = OpaqueReasoning { id, summary, encrypted_content }.to_signature();
                 if signature.is_some() {
@@ -194,20 +211,32 @@ impl ResponsesDecoder {
             }
             ResponsesItem::Other => {}
         }
+        Ok(())
     }
 
+    /// Emits the end of a text whose beginning was emitted. It is an error if a delta in the middle of an answer is
+    /// missing; otherwise the emitted text stands.
     fn emit_missing_text(
         &mut self,
         at: usize,
-        texts: impl Iterator<Item = Option<String>>,
+        texts: Vec<Option<String>>,
         out: &mut Vec<StreamEvent>,
-    ) {
-        let mut emitted = self.items[at].emitted;
-        for (part, text) in (0..).zip(texts.map(Option::unwrap_or_default)) {
+    ) -> Result<(), Error> {
+        let PartialItem { emitted, kind, .. } = &self.items[at];
+        let whole: String = texts.iter().flatten().map(String::as_str).collect();
+        if !whole.starts_with(emitted.as_str()) {
+            let is_incomplete = *kind == ItemKind::Message && emitted.len() < whole.len();
+            let message = "the streamed text lacks a part of the complete text".to_owned();
+            let error = Error::Protocol { provider: self.provider.clone(), message };
+            return if is_incomplete { Err(error) } else { Ok(()) };
+        }
+        let mut emitted = emitted.len();
+        for (part, text) in (0..).zip(texts.into_iter().map(Option::unwrap_or_default)) {
             let rest = text.get(emitted.min(text.len())..).unwrap_or_default().to_owned();
             emitted = emitted.saturating_sub(text.len());
             self.emit_text(at, part, rest, out);
         }
+        Ok(())
     }
 
     /// Emits text. A blank line separates texts of different items or parts.
@@ -216,7 +245,7 @@ impl ResponsesDecoder {
             return;
         }
         let kind = self.items[item].kind;
-        self.items[item].emitted += text.len();
+        self.items[item].emitted.push_str(&text);
         let position = TextPosition { item, part };
         let needs_separator =
             self.last_position.is_some_and(|last| last != position && self.items[last.item].kind == kind);
@@ -255,7 +284,7 @@ impl ResponsesDecoder {
         if status == "cancelled" {
             return Err(Error::Truncated { provider: self.provider.clone() });
         }
-        self.complete_items(response.output.unwrap_or_default(), out);
+        self.complete_items(response.output.unwrap_or_default(), out)?;
         let reason = response.incomplete_details.and_then(|details| details.reason).unwrap_or_default();
         let finish = match status {
             _ if !self.refusal.is_empty() => FinishReason::Refused {
@@ -276,20 +305,24 @@ impl ResponsesDecoder {
             }
         }
         out.extend(response.usage.map(|usage| StreamEvent::Usage(usage.normalized())));
-        out.push(StreamEvent::Done(Done { finish, model_version: response.model }));
+        out.push(StreamEvent::Done(Done {
+            metadata: self.citations.take_metadata(),
+            ..Done::new(finish, response.model)
+        }));
         Ok(())
     }
 
     /// Completes the items with those of the final response, matched by id or by position within their kind.
-    fn complete_items(&mut self, output: Vec<Value>, out: &mut Vec<StreamEvent>) {
+    fn complete_items(&mut self, output: Vec<Value>, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         let mut seen: Vec<ItemKind> = Vec::new();
         for item in output.into_iter().map(parse_item) {
             let Some(key) = ItemKey::from_item(&item, None) else { continue };
             let before = seen.iter().filter(|kind| **kind == key.kind).count();
             seen.push(key.kind);
             let at = items::find_by_position(&self.items, key, before).unwrap_or_else(|| self.push_item(key));
-            self.complete_item(at, item, out);
+            self.complete_item(at, item, out)?;
         }
+        Ok(())
     }
 
     /// A truncated call is dropped, and a refused response has no calls.

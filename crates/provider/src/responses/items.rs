@@ -40,8 +40,8 @@ pub(super) struct PartialItem {
     pub(super) id: String,
     pub(super) call_id: String,
     index: Option<u64>,
-    /// The number of text bytes that were emitted.
-    pub(super) emitted: usize,
+    /// The text that was emitted.
+    pub(super) emitted: String,
     pub(super) done: bool,
     pub(super) name: String,
     pub(super) arguments: Value,
@@ -54,7 +54,7 @@ impl PartialItem {
             id: key.id.to_owned(),
             call_id: key.call_id.to_owned(),
             index: key.index,
-            emitted: 0,
+            emitted: String::new(),
             done: false,
             name: String::new(),
             arguments: Value::Null,

@@ -23,6 +23,7 @@ pub(super) struct ResponsesEvent {
     pub(super) delta: Value,
     pub(super) arguments: Value,
     pub(super) item: Value,
+    pub(super) annotation: Value,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) response: Option<ResponsesBody>,
     pub(super) error: Value,
@@ -87,6 +88,8 @@ pub(super) struct ResponsesContent {
     pub(super) text: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) refusal: Option<String>,
+    #[serde(deserialize_with = "lenient::list")]
+    pub(super) annotations: Option<Vec<Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -161,7 +161,7 @@ enum PlaybackStep {
 
 impl PlaybackStep {
     fn done(finish: FinishReason, model_version: Option<String>) -> Self {
-        Self::Event(StreamEvent::Done(Done { finish, model_version }))
+        Self::Event(StreamEvent::Done(Done::new(finish, model_version)))
     }
 
     async fn perform(self) -> Option<StreamEvent> {

@@ -312,3 +312,38 @@ fn decoded_answers_encode_to_the_same_blocks() {
         ])
     );
 }
+
+#[test]
+fn fragments_without_type_or_index_extend_the_newest_call() {
+    let call = r#"
+{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}
+{"type":"content_block_delta","index":1,"delta":{"partial_json":"{\"n\":"}}
+{"type":"content_block_delta","index":{"a":1},"delta":{"type":7,"partial_json":"1}"}}"#;
+    let decoded = decode(&stream(&[START, call, &end("tool_use"), STOP]));
+    assert!(decoded.contains(r#"call "a" f {"n":1}"#), "{decoded}");
+}
+
+#[test]
+fn text_of_another_type_is_an_error_instead_of_a_shorter_answer() {
+    let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":["a"]}}"#;
+    let decoded = decode(&stream(&[START, delta, &end("end_turn"), STOP]));
+    assert!(
+        decoded.starts_with("error PROTOCOL: anthropic sent a response that cannot be parsed"),
+        "{decoded}"
+    );
+}
+
+#[test]
+fn citation_deltas_are_citations() {
+    let cited = r#"
+{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","citations":[]}}
+{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://a.test/","title":"A","cited_text":"x"}}}
+{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"type":"char_location","document_title":"B","start_char_index":5,"end_char_index":9}}}
+{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#;
+    let decoded = decode(&stream(&[START, cited, &end("end_turn"), STOP]));
+    assert_eq!(
+        decoded.lines().last(),
+        Some(r#"{"citationMetadata":{"citations":[{"uri":"https://a.test/","title":"A"},{"title":"B"}]}}"#),
+        "{decoded}"
+    );
+}

@@ -124,7 +124,7 @@ fn error_object_ends_the_stream() {
 fn invalid_json_frame_is_a_protocol_error_with_a_short_quote() {
     let broken = format!(r#"{{"candidates":[{{"con{}"#, "x".repeat(500));
     assert_snapshot!(decode(&stream(&[&broken, &text_chunks(), &end("STOP")])), @r#"error PROTOCOL: gemini sent a response that cannot be parsed: {"candidates":[{"conxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"#);
-    assert_snapshot!(decode(r#"{"candidates":"none"}"#), @"error TRUNCATED: gemini ended the stream before the answer was complete");
+    assert_snapshot!(decode(r#"{"candidates":"none"}"#), @r#"error PROTOCOL: gemini sent a response that cannot be parsed: {"candidates":"none"}"#);
 }
 
 #[test]
@@ -304,4 +304,19 @@ fn decoded_answers_encode_to_the_same_parts() {
         body["contents"][3]["parts"],
         json!([{"text": "Grüß dich 🌍", "thoughtSignature": SIGNATURE}])
     );
+}
+
+#[test]
+fn sources_log_probabilities_and_token_details_are_kept() {
+    let frames = r#"
+{"candidates":[{"content":{"parts":[{"text":"a"}]},"citationMetadata":{"citationSources":[{"startIndex":0,"uri":"https://b.test/"}]},"groundingMetadata":{}}]}
+{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP","groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.test/","title":"A"}}]},"avgLogprobs":-0.5,"logprobsResult":{"logProbabilitySum":-1.0}}],"usageMetadata":{"promptTokenCount":3,"promptTokensDetails":[{"modality":"AUDIO","tokenCount":2}]}}"#;
+    assert_snapshot!(decode(frames), @r#"
+    text "a"
+    text "b"
+    usage in 3 cached 0 out 0 reasoning 0
+    done Stop ?
+    {"citationMetadata":{"citations":[{"startIndex":0,"uri":"https://b.test/"}]},"groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.test/","title":"A"}}]},"avgLogprobs":-0.5,"logprobsResult":{"logProbabilitySum":-1.0}}
+    {"promptTokensDetails":[{"modality":"AUDIO","tokenCount":2}]}
+    "#);
 }

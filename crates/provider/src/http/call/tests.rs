@@ -138,7 +138,7 @@ async fn end_of_body_is_truncated_without_a_finish_reason() {
 async fn lost_connection_is_transient() {
     insta::assert_snapshot!(respond([stream_head(), chunk("data: a\n\nda")]).await, @"
     text a
-    TRANSIENT: fake is temporarily unavailable: the connection was lost: unexpected EOF during chunk size line
+    TRANSIENT: fake is temporarily unavailable: the connection was lost: the server closed it before the end of the answer
     ");
     insta::assert_snapshot!(respond([stream_head(), chunk("data: a\n\ndata: stop\n\nda")]).await, @"
     text a

@@ -108,3 +108,15 @@ fn corrupted_stream_emits_calls_only_with_done() {
         test_fixture::assert_calls_only_with_done(OllamaDecoder::new("p", &ModelRequest::default()), &stream);
     }
 }
+
+#[test]
+fn number_other_than_one_does_not_end_the_answer() {
+    let lines = r#"
+    {"message":{"content":"a"},"done":7}
+    {"message":{"content":"b"},"done":1}"#;
+    assert_snapshot!(decode(lines), @r#"
+    text "a"
+    text "b"
+    done Stop ?
+    "#);
+}

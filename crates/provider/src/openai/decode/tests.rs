@@ -248,6 +248,7 @@ fn reasoning_and_messages_are_read_from_all_known_fields() {
     thought "b"
     thought "c"
     text "d"
+    text "7"
     text "e"
     call "a" f {}
     usage in 3 cached 0 out 2 reasoning 0
@@ -376,4 +377,19 @@ fn corrupted_stream_emits_calls_only_with_done() {
     for stream in test_fixture::corrupted_streams(&format!("{COMPLETE}\n[DONE]")) {
         test_fixture::assert_calls_only_with_done(ChatDecoder::new("p", &ModelRequest::default()), &stream);
     }
+}
+
+#[test]
+fn annotations_are_citations() {
+    let cited = r#"{"content":"a","annotations":[{"type":"url_citation","url_citation":{"url":"https://a.test/","title":"A","start_index":0,"end_index":1}},7]}"#;
+    let frames =
+        [delta(cited), delta(cited), r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#.to_owned()];
+    let decoded = decode(&stream(&frames));
+    assert_eq!(
+        decoded.lines().last(),
+        Some(
+            r#"{"citationMetadata":{"citations":[{"startIndex":0,"endIndex":1,"uri":"https://a.test/","title":"A"}]}}"#
+        ),
+        "{decoded}"
+    );
 }

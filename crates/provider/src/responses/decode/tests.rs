@@ -304,3 +304,30 @@ fn corrupted_stream_emits_calls_only_with_done() {
         );
     }
 }
+
+#[test]
+fn lost_delta_is_an_error_instead_of_a_jumbled_answer() {
+    let frames = r#"
+{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":["one "]}
+{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"two"}
+{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"output_text","text":"one two"}]}}"#;
+    let decoded = decode(frames);
+    assert!(decoded.contains("lacks a part of the complete text"), "{decoded}");
+}
+
+#[test]
+fn annotations_are_citations() {
+    let frames = r#"
+{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"one"}
+{"type":"response.output_text.annotation.added","item_id":"m","annotation":{"type":"url_citation","url":"https://a.test/","title":"A","start_index":0,"end_index":3}}
+{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[{"type":"output_text","text":"one","annotations":[{"type":"url_citation","url":"https://a.test/","title":"A","start_index":0,"end_index":3},{"type":"file_citation","filename":"b.pdf","file_id":"f"}]}]}}
+{"type":"response.completed","response":{"status":"completed"}}"#;
+    let decoded = decode(frames);
+    assert_eq!(
+        decoded.lines().last(),
+        Some(
+            r#"{"citationMetadata":{"citations":[{"startIndex":0,"endIndex":3,"uri":"https://a.test/","title":"A"},{"title":"b.pdf"}]}}"#
+        ),
+        "{decoded}"
+    );
+}
