@@ -40,6 +40,10 @@ impl<'a> Search<'a> {
     fn parse(code: &'a str) -> Option<Self> {
         let (flags, rest) = code.strip_prefix("rg ")?.split_once('\'')?;
         let (term, below) = rest.split_once('\'')?;
+        // With other flags it is an example of a command, not a search of this repository.
+        if !flags.trim().trim_start_matches('-').chars().all(|flag| "iw".contains(flag)) {
+            return None;
+        }
         let has = |flag: char| flags.trim().strip_prefix('-').is_some_and(|flags| flags.contains(flag));
         Some(Self { term, ignores_case: has('i'), whole_words: has('w'), below: below.trim() })
     }
@@ -115,6 +119,12 @@ mod tests {
     #[test]
     fn specific_search_is_accepted() {
         assert!(reported("`rg 'pub fn window'` and `rg 'fn many' crates/b/src/1` and `rg`").is_empty());
+    }
+
+    #[test]
+    fn command_with_other_flags_is_not_a_search() {
+        assert!(reported("`rg -n 'fn gone'`").is_empty());
+        assert!(reported("`rg -n -g '*.rs' 'fn gone' src`").is_empty());
     }
 
     #[test]
