@@ -179,10 +179,10 @@ fn line(event: &StreamEvent) -> String {
         StreamEvent::Sent(body) => format!("sent {} bytes", body.len()),
         StreamEvent::Warning(warning) => format!("warning {warning}"),
         StreamEvent::Done(Done { finish, model_version, metadata }) => {
+            let done = format!("done {finish:?} {}", model_version.as_deref().unwrap_or("?"));
             let details = [&metadata.fields, &metadata.usage].into_iter().filter(|fields| !fields.is_empty());
-            let details: String =
-                details.map(|fields| format!("\n{}", Value::from(fields.clone()))).collect();
-            format!("done {finish:?} {}{details}", model_version.as_deref().unwrap_or("?"))
+            let lines = details.map(|fields| Value::from(fields.clone()).to_string());
+            std::iter::once(done).chain(lines).collect::<Vec<_>>().join("\n")
         }
         StreamEvent::Error(error) => format!("error {error}"),
     }
