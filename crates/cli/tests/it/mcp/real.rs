@@ -24,13 +24,16 @@ fn installed() -> Option<PathBuf> {
 
 fn javascript(peers: &Path, name: &str, args: &str) -> String {
     let program = peers.join("node_modules/.bin").join(format!("mcp-server-{name}"));
-    format!("[mcp.{name}]\ncommand = {:?}\nargs = [{args}]\ntrusted = true\n", program.display().to_string())
+    format!(
+        "[mcp.{name}]\ncommand = {:?}\nargs = [{args}]\ntrusted = true\nsandbox = \"off\"\n",
+        program.display().to_string()
+    )
 }
 
 fn python(peers: &Path) -> String {
     let (program, script) = (peers.join("venv/bin/python"), fixtures().join("mcp/server.py"));
     let (program, script) = (program.display().to_string(), script.display().to_string());
-    format!("[mcp.python]\ncommand = {program:?}\nargs = [{script:?}]\ntrusted = true\n")
+    format!("[mcp.python]\ncommand = {program:?}\nargs = [{script:?}]\ntrusted = true\nsandbox = \"off\"\n")
 }
 
 /// The configuration of all three servers, with rules that allow their tools.
