@@ -382,3 +382,28 @@ async fn second_answer_to_one_question_is_refused() {
         assert_eq!(statuses(&backend.store).await, [RunStatus::Done], "{}", backend.name);
     }
 }
+
+/// A client that got no response repeats its answer while the run that asked is in progress.
+#[tokio::test]
+async fn repeated_answer_with_its_idempotency_key_becomes_the_run_that_asked() {
+    for backend in backends() {
+        let (model, gate) = Fake::gated(vec![calls("c1", "danger", json!({"what": "rm"}))]);
+        gate.add_permits(1);
+        let runs = Runs::new(backend.store.clone());
+        let agent = start(&backend.store, dangerous(&model)).await.with_turns(runs.turns().clone());
+        let asking = runs.start(&agent, say("clean up"), StartOptions::default()).await.unwrap();
+        runs.idle().await;
+        let [question] = &questions(&agent).await[..] else { panic!("one question") };
+        let answer_with_key = async || {
+            let yes = answer(question, REQUEST_CONFIRMATION, json!({"confirmed": true}));
+            let options = StartOptions { idempotency_key: Some("k".to_owned()), ..StartOptions::default() };
+            runs.start(&agent, yes, options).await
+        };
+        let first = answer_with_key().await.unwrap();
+        let repeated = answer_with_key().await.unwrap();
+        assert_eq!((first.id(), repeated.id()), (asking.id(), asking.id()), "{}", backend.name);
+        gate.add_permits(1);
+        runs.idle().await;
+        assert_eq!(statuses(&backend.store).await, [RunStatus::Done], "{}", backend.name);
+    }
+}
