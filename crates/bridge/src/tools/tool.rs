@@ -72,11 +72,11 @@ impl ToolAdapter {
         let progress_mask = Mutex::new(mask.stream());
         let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
         let outcome = self.tool.call(ToolRequest { id: context.call_id.clone(), args, host, sandbox }).await;
-        let outcome = mask_outcome(outcome, &mask)?;
+        let outcome = mask_outcome(outcome, &mask);
         if is_untrusted || self.tool.spec().untrusted {
             self.mark_untrusted(&outcome, &context);
         }
-        Ok(outcome)
+        outcome
     }
 
     /// Probes the sandbox on a blocking thread, so that the decision does not block.
@@ -101,9 +101,13 @@ impl ToolAdapter {
         }
     }
 
-    /// Records the first source of untrusted text in the session.
-    fn mark_untrusted(&self, outcome: &ToolOutcome, context: &ToolContext) {
-        let (ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value))) = outcome else { return };
+    /// Records the first source of untrusted text in the session. The text of an error comes from the same source.
+    fn mark_untrusted(&self, outcome: &Result<ToolOutcome, ToolError>, context: &ToolContext) {
+        let value = match outcome {
+            Ok(ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value))) => value,
+            Ok(ToolOutcome::Pending(None) | ToolOutcome::Ask(_)) => return,
+            Err(_) => &Value::Null,
+        };
         if context.state(UNTRUSTED).is_none_or(|known| known.is_null()) {
             context.set_state(UNTRUSTED, guard::source(&*self.tool, value).into());
         }

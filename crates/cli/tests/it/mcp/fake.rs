@@ -73,6 +73,17 @@ fn untrusted_mcp_tool_asks_and_taints_the_session() {
     assert_eq!(trusted[1]["exit_code"], 0);
 }
 
+/// The server writes the text of its errors, too.
+#[test]
+fn error_of_an_untrusted_mcp_tool_taints_the_session() {
+    let calls = [("fake__wrong", json!({})), ("exec", json!({"command": "touch x"}))];
+    let rules = "[approval]\nexecute = \"allow\"\n";
+    let results = lines(&test_env(|env| format!("{rules}{}", fake(env, "")), &calls));
+    assert!(results[0]["error"].as_str().unwrap().contains("no such customer"), "{results:?}");
+    let answer = results[1]["error"].as_str().unwrap();
+    assert!(answer.contains("untrusted text is in the conversation (from fake__wrong)"), "{answer}");
+}
+
 #[test]
 fn mcp_server_that_dies_during_a_call_is_restarted_for_the_next_one() {
     let calls = [("fake__die", json!({})), ("fake__die", json!({})), ("fake__echo", json!({"text": "back"}))];
