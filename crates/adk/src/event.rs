@@ -1,11 +1,12 @@
 //! Events: the entries of a session's log, with author, content and actions.
 
 use crate::{
-    content::{Content, FunctionCall, FunctionResponse},
+    content::{Content, FunctionCall, FunctionResponse, Part},
     notes::CORRECTION,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use shared_text::SharedText;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An event with ADK's field names and field order. Unknown fields are kept.
@@ -87,6 +88,24 @@ impl Event {
     /// Whether it is a message of the user, and not a response or a correction.
     pub fn is_user_message(&self) -> bool {
         self.is_from_user() && self.responses().next().is_none() && !self.is_correction()
+    }
+
+    /// Whether an exchange begins here: a user's message or an event of an agent, with more than the results of calls.
+    pub(crate) fn begins_exchange(&self) -> bool {
+        let is_shown = |part: &Part| !part.is_empty() && part.response().is_none();
+        !self.is_partial() && self.content.iter().flat_map(|content| &content.parts).any(is_shown)
+    }
+
+    /// The texts of a message of the user; `None` if it has none.
+    pub fn user_request(&self) -> Option<SharedText> {
+        let content = self.content.as_ref().filter(|_| self.is_from_user() && !self.is_correction())?;
+        if matches!(content.role.as_deref(), Some("model" | "assistant")) {
+            return None;
+        }
+        let texts = content.parts.iter().filter(|part| !part.is_thought()).filter_map(Part::as_text);
+        let mut texts: Vec<&str> = texts.collect();
+        texts.retain(|text| !text.trim().is_empty());
+        (!texts.is_empty()).then(|| SharedText::from(texts.join("\n")))
     }
 
     /// Whether it is the emitted part of an interrupted answer. Such an event has no calls.

@@ -8,6 +8,7 @@
 //! | [`agent`], [`instruction`] | the tree of agents, instruction templates |
 //! | [`model`], [`tool`] | ports to language models and tools, requests and responses, the ledger |
 //! | [`flow`] | decisions as pure functions: next step, contents of a request, transfer, settling, span attributes |
+//! | [`window`] | the context window of an agent, whose front advances in strides |
 //! | [`notes`] | texts that the runner writes into requests and into the log |
 //! | [`runner`] | one turn, from a message to its last event |
 //! | [`draft`] | emitted text of an answer that is not in the log yet, flush before exit |
@@ -39,3 +40,4 @@ pub mod state;
 pub mod tool;
 pub mod trace;
 mod turn;
+pub mod window;

@@ -6,6 +6,7 @@ use crate::{
     event::{Event, UsageMetadata},
     notes::Note,
     recipe::SentRequest,
+    window::WindowShare,
 };
 use futures::stream::BoxStream;
 use lock::LockExt;
@@ -24,6 +25,11 @@ pub trait Llm: Send + Sync {
     fn name(&self) -> &str;
     fn generate(&self, request: LlmRequest, stream: bool) -> LlmStream;
 
+    /// Whether the contents of a request fit a share of the model's token budget.
+    fn fits(&self, _request: &LlmRequest, _share: WindowShare) -> bool {
+        true
+    }
+
     /// Encodes a request with the parameters in `sent`; `None` if it cannot be encoded again.
     fn encode(&self, _request: &LlmRequest, _sent: &SentRequest) -> Option<Vec<u8>> {
         None
@@ -33,7 +39,7 @@ pub trait Llm: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LlmRequest {
     pub contents: Vec<ContentRef>,
-    /// The user's request, if it lies before the loaded part of the session.
+    /// The user's last request before the contents, if they do not begin with the log.
     pub user_request: Option<SharedText>,
     pub config: GenerateContentConfig,
     /// In the agent's order, so that equal requests are equal bytes and hit the provider's cache.

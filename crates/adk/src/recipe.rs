@@ -3,10 +3,14 @@
 use crate::{
     agent::{IncludeContents, LlmAgent},
     event::Event,
-    flow::contents::{self, HistoryView},
+    flow::{
+        contents::{self, HistoryView},
+        request::WindowedRequest,
+    },
     model::{LlmRequest, SentSlot},
     pending::PendingCall,
     session::Session,
+    window::Front,
 };
 use serde::{Deserialize, Serialize};
 use shared_text::SharedText;
@@ -17,9 +21,13 @@ use std::sync::Arc;
 pub struct CallRecipe {
     pub agent: String,
     pub include: IncludeContents,
+    /// The sequence number of the first event that the request shows, if it is stored.
+    pub first: Option<u64>,
+    /// The agent's new front, if this request advanced it.
+    pub advanced: Option<Front>,
     /// Calls before the loaded events that one of the events responds to.
     pub deferred: Vec<PendingCall>,
-    /// The user's request, if it lies before the loaded events.
+    /// The user's last request before the shown events, if they do not begin with the log.
     pub user_request: Option<SharedText>,
     /// The settings with the system instruction, as JSON.
     pub config: String,
@@ -43,6 +51,9 @@ pub struct SentRequest {
     pub budget: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_messages: Option<usize>,
+    /// How much of the budget an advance of the window retains, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retained: Option<u8>,
     /// The context size that limited the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u32>,
@@ -58,12 +69,15 @@ pub struct SentRequest {
 }
 
 impl CallRecipe {
-    pub(crate) fn new(agent: &LlmAgent, session: &impl Session, request: &LlmRequest) -> Self {
+    pub(crate) fn new(agent: &LlmAgent, session: &impl Session, shown: &WindowedRequest) -> Self {
+        let WindowedRequest { request, window } = shown;
         let LlmRequest { user_request, config, tools, contents: _, sent: _ } = request;
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         Self {
             agent: agent.name.clone(),
             include: agent.include_contents,
+            first: session.loaded().rows.get(window.start).map(|row| row.seq),
+            advanced: window.advanced.clone(),
             deferred: session.pending().deferred.clone(),
             user_request: user_request.clone(),
             config: json(serde_json::to_string(config)),
@@ -72,7 +86,7 @@ impl CallRecipe {
         }
     }
 
-    /// Rebuilds the request from the events that were loaded when it was built.
+    /// Rebuilds the request from the events that it showed.
     pub fn request(&self, events: &[Arc<Event>]) -> serde_json::Result<LlmRequest> {
         let contents = contents::contents(HistoryView {
             agent: &self.agent,

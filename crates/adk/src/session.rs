@@ -6,9 +6,9 @@ use crate::{
     event::Event,
     pending::PendingWork,
     recipe::CallRecipe,
+    window::LoadedLog,
 };
 use serde_json::{Map, Value};
-use shared_text::SharedText;
 use std::{future::Future, sync::Arc};
 
 pub use session_key::SessionKey;
@@ -17,8 +17,10 @@ pub use session_key::SessionKey;
 pub trait Session: Send + Sync {
     fn key(&self) -> &SessionKey;
     fn events(&self) -> &[Arc<Event>];
-    /// The user's last request before the loaded events, if they contain none.
-    fn user_request(&self) -> Option<&SharedText>;
+    /// The events with what is known of the log before them.
+    fn loaded(&self) -> LoadedLog<'_> {
+        LoadedLog::whole(self.events())
+    }
     fn pending(&self) -> &PendingWork;
     /// A flat map; keys have the prefixes of [`Scope`](crate::state::Scope).
     fn state(&self) -> &Map<String, Value>;

@@ -6,12 +6,19 @@ use crate::{
     content::{Content, Part},
     error::RunError,
     instruction,
-    model::{FunctionDeclaration, LlmRequest, SentSlot},
+    model::{FunctionDeclaration, LlmRequest},
     session::Session,
     tool::Tool,
+    window::{self, Window, WindowShare},
 };
 use serde_json::Value;
-use std::{collections::HashMap, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
+
+/// A request, and the window of the log that it shows.
+pub(crate) struct WindowedRequest {
+    pub(crate) request: LlmRequest,
+    pub(crate) window: Window,
+}
 
 /// Builds the request for the agent of `node` from the loaded texts of its instruction's artifacts and its current tools.
 pub(crate) fn build(
@@ -19,24 +26,30 @@ pub(crate) fn build(
     node: &Node,
     session: &impl Session,
     (files, tools): (&HashMap<String, String>, &[Arc<dyn Tool>]),
-) -> Result<LlmRequest, RunError> {
+) -> Result<WindowedRequest, RunError> {
     let agent = &node.agent;
-    let contents = contents::contents(contents::HistoryView {
-        agent: &agent.name,
-        branch: None,
-        include: agent.include_contents,
-        events: session.events(),
-        deferred: &session.pending().deferred,
-    });
     let mut config = agent.config.clone();
     config.system_instruction = system_instruction(tree, node, session, files)?;
-    Ok(LlmRequest {
-        contents,
-        user_request: session.user_request().cloned(),
-        config,
-        tools: declarations(tree, node, tools),
-        sent: SentSlot::default(),
-    })
+    let declarations = declarations(tree, node, tools);
+    let request = RefCell::new(LlmRequest { config, tools: declarations, ..LlmRequest::default() });
+    let show = |window: &Window| {
+        let mut request = request.borrow_mut();
+        request.user_request.clone_from(&window.user_request);
+        request.contents = contents::contents(contents::HistoryView {
+            agent: &agent.name,
+            branch: None,
+            include: agent.include_contents,
+            events: &session.events()[window.start..],
+            deferred: &session.pending().deferred,
+        });
+    };
+    let fits = |window: &Window, share: WindowShare| {
+        show(window);
+        agent.model.fits(&request.borrow(), share)
+    };
+    let window = window::choose(session.loaded(), &agent.name, fits);
+    show(&window);
+    Ok(WindowedRequest { request: request.into_inner(), window })
 }
 
 fn declarations(tree: &AgentTree, node: &Node, tools: &[Arc<dyn Tool>]) -> Vec<FunctionDeclaration> {

@@ -8,7 +8,11 @@ use crate::{
     draft::{AnswerDraft, DraftFlush, DraftPosition, UnsavedText},
     error::{LlmError, RunError, ServiceError},
     event::{Event, mint_id, now},
-    flow::{ids, request, spans},
+    flow::{
+        ids,
+        request::{self, WindowedRequest},
+        spans,
+    },
     instruction,
     model::{LlmRequest, LlmResponse},
     recipe::CallRecipe,
@@ -165,6 +169,7 @@ impl<S: TurnService> Turn<'_, S> {
             Err(error) => return (None, Err(error)),
         };
         let mut recipe = Box::new(CallRecipe::new(&node.agent, &self.session, &request));
+        let WindowedRequest { request, window: _ } = request;
         let sent = request.sent.clone();
         let answer = self.stream_answer(node, request, frame, text).await;
         recipe.sent = sent.take();
@@ -172,7 +177,7 @@ impl<S: TurnService> Turn<'_, S> {
     }
 
     /// Counts a model call and builds its request.
-    async fn next_request(&mut self, node: &Node) -> Result<LlmRequest, RunError> {
+    async fn next_request(&mut self, node: &Node) -> Result<WindowedRequest, RunError> {
         self.meter.check_model_call(self.config.max_llm_calls)?;
         self.request_of(node).await
     }
@@ -331,10 +336,10 @@ impl<'a, S: SessionService> Turn<'a, S> {
 
     /// The request for the active agent's model.
     pub(crate) async fn request(&self) -> Result<LlmRequest, RunError> {
-        self.request_of(self.active_node()).await
+        self.request_of(self.active_node()).await.map(|shown| shown.request)
     }
 
-    async fn request_of(&self, node: &Node) -> Result<LlmRequest, RunError> {
+    async fn request_of(&self, node: &Node) -> Result<WindowedRequest, RunError> {
         let files = self.files_of(node).await?;
         let tools = node.all_tools(&self.cancel).await.ok_or(RunError::Cancelled)?;
         request::build(&self.runner.agents, node, &self.session, (&files, &tools))

@@ -97,7 +97,7 @@ fn is_about_a_limit(before: &str, behind: &str) -> bool {
 impl Budget {
     /// The smaller of this budget and `tokens`.
     pub(super) fn at_most(self, tokens: u32) -> Self {
-        Self::new(self.tokens().min(tokens.max(LEAST_TOKENS)), self.max_messages()).unwrap_or(self)
+        self.limited(tokens.max(LEAST_TOKENS))
     }
 }
 

@@ -34,6 +34,7 @@ use crate::view::budget::Budget;
 use adk::{
     model::{Llm, LlmRequest, LlmStream},
     recipe::SentRequest,
+    window::WindowShare,
 };
 use attempts::{Attempts, GivenWarnings};
 use provider::{ModelRequest, Provider};
@@ -76,6 +77,10 @@ impl Llm for ModelAdapter {
     fn generate(&self, request: LlmRequest, stream: bool) -> LlmStream {
         let (targets, given_warnings) = (Arc::clone(&self.targets), Arc::clone(&self.given_warnings));
         Attempts::new(targets, request, stream, self.retries, given_warnings).responses()
+    }
+
+    fn fits(&self, request: &LlmRequest, share: WindowShare) -> bool {
+        self.targets[0].fits(request, share)
     }
 
     /// `None` if the provider is not configured any more, or has no wire format.

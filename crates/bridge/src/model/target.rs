@@ -4,10 +4,14 @@ use super::{
     context_budget,
     memory::{KnownLimits, ModelAddress, ModelMemory},
 };
-use crate::view::{budget::Budget, history, messages, options};
+use crate::view::{
+    budget::{Budget, DEFAULT_RETAINED},
+    history, messages, options,
+};
 use adk::{
     model::{ContentRef, LlmRequest},
     recipe::SentRequest,
+    window::WindowShare,
 };
 use provider::{ModelId, ModelRequest, ModelStream, Omission, Provider};
 use std::{fmt, sync::Arc};
@@ -118,6 +122,15 @@ impl ModelTarget {
         request_within(self.origin(), request, self.budget_within(limits.room), limits)
     }
 
+    /// Whether the conversation uses at most a share of the budget. The budget is that of the configuration: what is learned from
+    /// a server's errors shows a suffix of the window and does not move its front.
+    pub(super) fn fits(&self, request: &LlmRequest, share: WindowShare) -> bool {
+        let context = self.context.map(|context| (context, frame(self.origin(), request)));
+        let budget = context.map_or(self.budget, |(context, frame)| within_context(self.budget, Some(context), &frame));
+        let conversation = history::repair(messages::convert(&request.contents, &self.origin()));
+        history::fits(conversation, request.user_request.as_deref(), budget, share)
+    }
+
     /// The request for this model within the known limits.
     pub(super) fn next_request(&self, request: &LlmRequest) -> ModelRequest {
         let KnownLimits { omitted, context } = self.known().0;
@@ -137,6 +150,7 @@ impl ModelTarget {
             model: self.model.clone(),
             budget: budget.tokens(),
             max_messages: budget.max_messages(),
+            retained: Some(budget.retained_percent()),
             context: limits.context,
             output: limits.output,
             omitted: limits.omitted.iter().map(Omission::key).collect(),
@@ -168,7 +182,8 @@ pub(crate) fn rebuild_request(request: &LlmRequest, sent: &SentRequest) -> Model
         output: sent.output,
         omitted: sent.omitted.iter().filter_map(|key| key.parse().ok()).collect(),
     };
-    request_within(target, request, Budget::restored(sent.budget, sent.max_messages), &limits)
+    let budget = Budget::restored(sent.budget, sent.max_messages, sent.retained.unwrap_or(DEFAULT_RETAINED));
+    request_within(target, request, budget, &limits)
 }
 
 fn request_within(
@@ -178,20 +193,30 @@ fn request_within(
     limits: &RequestLimits,
 ) -> ModelRequest {
     let conversation = messages::convert(&request.contents, &target);
-    let all = messages::system(&request.config).into_iter().chain(conversation).collect();
-    let mut built = ModelRequest {
-        messages: all,
-        model: target.model,
-        tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
-        options: options::options(&request.config, ends_with_results(&request.contents)),
-        omitted: limits.omitted.clone(),
-    };
-    let budget =
-        limits.context.map_or(budget, |context| budget.at_most(context_budget::of_context(context, &built)));
+    let mut built = frame(target, request);
+    built.omitted.clone_from(&limits.omitted);
+    let budget = within_context(budget, limits.context, &built);
+    built.messages.extend(conversation);
     built.messages = history::prepare(built.messages, request.user_request.as_deref(), budget);
     built.options.default_output_tokens =
         limits.output.map(|output| context_budget::output_room(limits.context, output, &built));
     built
+}
+
+/// A request without its conversation.
+fn frame(target: ModelId, request: &LlmRequest) -> ModelRequest {
+    ModelRequest {
+        messages: messages::system(&request.config).into_iter().collect(),
+        model: target.model,
+        tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
+        options: options::options(&request.config, ends_with_results(&request.contents)),
+        omitted: Vec::new(),
+    }
+}
+
+/// The smaller of the budget and what the context leaves for the conversation of a request.
+fn within_context(budget: Budget, context: Option<u32>, frame: &ModelRequest) -> Budget {
+    context.map_or(budget, |context| budget.at_most(context_budget::of_context(context, frame)))
 }
 
 /// Whether the request ends with tool results.

@@ -31,14 +31,6 @@ impl CachedSession {
         *last_seq == row.last_seq && created_at.to_bits() == row.created_at.to_bits()
     }
 
-    /// Whether the cached events are within 5/4 of the budget. Above that, the session is read again, so that its
-    /// window starts at the position that the budget determines.
-    fn fits(&self, budget: Budget) -> bool {
-        let events = &self.session.events;
-        let most = u64::from(budget.tokens()) * 5 / 4;
-        events.tokens() <= most && budget.max_messages().is_none_or(|most| events.len() <= most)
-    }
-
     fn weight(&self) -> usize {
         FRAME + self.session.events.bytes()
     }
@@ -61,13 +53,13 @@ impl SessionCache {
     /// Clones the cached session and leaves it in the cache.
     pub(crate) fn get(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
         let cached = self.0.locked().peek(key).cloned();
-        cached.filter(|cached| cached.fits(budget))
+        cached.filter(|cached| cached.session.events.fits(budget))
     }
 
     /// Removes the session for the duration of a turn, which inserts it again at its end.
     pub(crate) fn remove(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
         let cached = self.0.locked().remove(key);
-        cached.filter(|cached| cached.fits(budget))
+        cached.filter(|cached| cached.session.events.fits(budget))
     }
 
     pub(crate) fn insert(&self, cached: CachedSession) {

@@ -19,6 +19,7 @@ use adk::{
     pending::PendingWork,
     session::{LogEntry, RunEffect, RunEnd},
     state::without_temp,
+    window::Fronts,
 };
 use serde_json::{Map, Value};
 use session::{Commit, Committed, RunStatus, SettledMessage};
@@ -58,6 +59,8 @@ pub(crate) struct CommittedView {
     upcoming: Vec<Upcoming>,
     deltas: Vec<Map<String, Value>>,
     pending: PendingWork,
+    /// The fronts that the commit advances.
+    fronts: Fronts,
     timestamp: Option<f64>,
     titled: bool,
     /// The run that asked the questions of these events.
@@ -80,7 +83,7 @@ impl PreparedCommit {
         let mut commit = Commit::default();
         let (mut pending, mut ending) = (session.pending.clone(), None);
         let (mut events, mut deltas) = (Vec::with_capacity(entries.len()), Vec::new());
-        let mut settled = Vec::new();
+        let (mut settled, mut fronts) = (Vec::new(), Fronts::new());
         for LogEntry { mut event, effect, recipe } in
             entries.into_iter().filter(|entry| !entry.event.is_partial())
         {
@@ -105,6 +108,10 @@ impl PreparedCommit {
                 commit.messages.push(save(&event).map_err(invalid)?);
             }
             if let Some(recipe) = recipe.filter(|_| has_row) {
+                if let Some(front) = &recipe.advanced {
+                    commit.pending.push(pending::front_row(&recipe.agent, front).map_err(invalid)?);
+                    fronts.insert(recipe.agent.clone(), front.clone());
+                }
                 commit.recipe = Some(recipe::to_row(session, &event.id, *recipe).map_err(invalid)?);
             }
             if has_row && effect == RunEffect::Settles {
@@ -117,6 +124,7 @@ impl PreparedCommit {
             upcoming: upcoming(session, events, &commit),
             deltas,
             pending,
+            fronts,
             titled: commit.title.is_some(),
             asked_by: run.map(str::to_owned),
             texts: commit
@@ -182,6 +190,7 @@ impl CommittedView {
             }
         }
         session.pending = self.pending;
+        session.fronts.extend(self.fronts);
         session.last_seq = session.last_seq.max(committed.seq);
         session.last_update_time = self.timestamp.unwrap_or(session.last_update_time);
         session.has_title |= self.titled;

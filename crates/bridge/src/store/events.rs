@@ -7,6 +7,7 @@ use crate::{
 use adk::{
     content::{Content, Part},
     event::Event,
+    window::{Front, Fronts, LoadedLog, LogRow, WindowShare},
 };
 use session::{Seq, SessionMessage, StoredMessage};
 use shared_text::SharedText;
@@ -18,9 +19,11 @@ pub struct EventsAdapter {
     /// Shared with the cached copy. Copy-on-write: `Arc::make_mut` appends in place if there is no other reference.
     events: Arc<Vec<Arc<Event>>>,
     restorer: Restorer,
-    /// The sequence number of the first event.
-    first: Option<Seq>,
-    /// The user's last request before these events, if none of the events contains one.
+    /// One row per event; shared like the events.
+    rows: Arc<Vec<LogRow>>,
+    /// Whether the log has older rows.
+    is_cut: bool,
+    /// The user's last request before these events, unless the first of them contains one.
     user_request: Option<SharedText>,
     /// Sum of the rows' token counts.
     tokens: u64,
@@ -43,7 +46,7 @@ const TEXT_BYTES: usize = 80;
 struct RowInfo {
     seq: Seq,
     restorer: Restorer,
-    tokens: u64,
+    tokens: u32,
     bytes: usize,
 }
 
@@ -51,7 +54,7 @@ impl RowInfo {
     fn new(seq: Seq, row: &SessionMessage, restorer: Restorer) -> Self {
         // An event is larger than a short row. A text is a separate allocation.
         let bytes = row.size() + size_of::<Event>() + size_of::<Part>() + TEXT_BYTES;
-        Self { seq, restorer, tokens: row.tokens.into(), bytes }
+        Self { seq, restorer, tokens: row.tokens, bytes }
     }
 }
 
@@ -71,6 +74,7 @@ impl EventsAdapter {
         let range = history::window(rows, budget, cut);
         let (before, window) = rows.split_at(range.start);
         let mut adapter = Self::from_rows(root_agent, before, window);
+        adapter.is_cut = cut || !before.is_empty();
         if !before.is_empty() && adapter.lacks_user_request() {
             adapter.set_user_request(user_request::last_request_in(before, root_agent));
         }
@@ -88,7 +92,9 @@ impl EventsAdapter {
         // A row before the window may hold calls that rows in the window answer by position.
         restorer.skip_all(before);
         let events = Arc::new(Vec::with_capacity(window.len() + 8));
-        let mut adapter = Self { events, restorer, first: None, user_request: None, tokens: 0, bytes: 0 };
+        let rows = Arc::new(Vec::with_capacity(window.len() + 8));
+        let mut adapter =
+            Self { events, restorer, rows, is_cut: false, user_request: None, tokens: 0, bytes: 0 };
         for row in window {
             let mut restorer = adapter.restorer.clone();
             let event = Arc::new(restorer.restore(row));
@@ -101,9 +107,17 @@ impl EventsAdapter {
         self.restorer.root_agent()
     }
 
-    /// The sequence number of the first event.
-    pub(crate) fn first_seq(&self) -> Option<Seq> {
-        self.first
+    /// The loaded log with its rows, for the choice of a window.
+    pub(crate) fn loaded<'a>(&'a self, fronts: &'a Fronts, budget: Budget) -> LoadedLog<'a> {
+        LoadedLog {
+            events: &self.events,
+            rows: &self.rows,
+            is_cut: self.is_cut,
+            user_request: self.user_request.as_ref(),
+            fronts,
+            budget: budget.load(),
+            retained: budget.share(WindowShare::Retained).load(),
+        }
     }
 
     pub fn all(&self) -> &[Arc<Event>] {
@@ -122,14 +136,14 @@ impl EventsAdapter {
         self.events.get(index).map(AsRef::as_ref)
     }
 
-    /// The user's last request before these events, if none of the events contains one.
+    /// The user's last request before these events, unless the first of them contains one.
     pub fn user_request(&self) -> Option<&SharedText> {
         self.user_request.as_ref()
     }
 
     pub(crate) fn lacks_user_request(&self) -> bool {
         self.user_request.is_none()
-            && !self.events.iter().rev().any(|event| user_request::request_in(event).is_some())
+            && self.events.first().is_none_or(|event| event.user_request().is_none())
     }
 
     pub(crate) fn set_user_request(&mut self, user_request: Option<SharedText>) {
@@ -137,8 +151,41 @@ impl EventsAdapter {
         self.user_request = user_request;
     }
 
-    pub(crate) fn tokens(&self) -> u64 {
-        self.tokens
+    /// Whether the events are within 5/4 of the budget. Above that, a cached session is read again, so that its window starts at
+    /// the position that the budget determines.
+    pub(crate) fn fits(&self, budget: Budget) -> bool {
+        let most = u64::from(budget.tokens()) * 5 / 4;
+        self.tokens <= most && budget.max_messages().is_none_or(|most| self.len() <= most)
+    }
+
+    /// The events from the oldest front on that the budget loads. Unchanged if there is no such front.
+    pub(crate) fn from_front(&self, fronts: &Fronts, budget: Budget) -> Self {
+        let loaded = budget.load();
+        let (mut tokens, mut oldest) = (0_u64, self.rows.len());
+        for (index, row) in self.rows.iter().enumerate().rev().take(loaded.rows) {
+            tokens += u64::from(row.tokens);
+            if tokens > loaded.tokens {
+                break;
+            }
+            oldest = index;
+        }
+        let reachable = |front: &&Front| self.rows.get(oldest).is_some_and(|row| front.first >= row.seq);
+        let front = fronts.values().filter(reachable).min_by_key(|front| front.first);
+        let start = front.map_or(0, |front| self.rows.partition_point(|row| row.seq < front.first));
+        if start == 0 || start == self.rows.len() {
+            return self.clone();
+        }
+        let removed: u64 = self.rows[..start].iter().map(|row| u64::from(row.tokens)).sum();
+        Self {
+            events: Arc::new(self.events[start..].to_vec()),
+            rows: Arc::new(self.rows[start..].to_vec()),
+            is_cut: true,
+            user_request: front.and_then(|front| front.request.clone()),
+            tokens: self.tokens - removed,
+            // In proportion: the size of an event is not recorded.
+            bytes: self.bytes / self.rows.len() * (self.rows.len() - start),
+            restorer: self.restorer.clone(),
+        }
     }
 
     pub(crate) fn contains(&self, id: &str) -> bool {
@@ -171,9 +218,9 @@ impl EventsAdapter {
     pub(crate) fn push(&mut self, upcoming: Upcoming) -> Arc<Event> {
         let Upcoming { event, row } = upcoming;
         if let Some(RowInfo { seq, restorer, tokens, bytes }) = row {
-            self.first.get_or_insert(seq);
+            Arc::make_mut(&mut self.rows).push(LogRow { seq: seq.0, tokens });
             self.restorer = restorer;
-            self.tokens += tokens;
+            self.tokens += u64::from(tokens);
             self.bytes += bytes;
             Arc::make_mut(&mut self.events).push(with_function_role(&event));
         }

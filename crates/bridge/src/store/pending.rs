@@ -1,6 +1,9 @@
 //! Converts ADK's pending work to entries of the store, and back.
 
-use adk::pending::{PendingCall, PendingChange, PendingWork, Question};
+use adk::{
+    pending::{PendingCall, PendingChange, PendingWork, Question},
+    window::{Front, Fronts},
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use session::{PendingEntry, PendingEntryChange as RowChange, Seq};
 use std::collections::HashMap;
@@ -9,6 +12,7 @@ const AGENT: &str = "agent";
 const CALL: &str = "call";
 const QUESTION: &str = "question";
 const BEGUN: &str = "begun";
+const FRONT: &str = "front";
 
 /// An entry with its order. Rows are sorted by name, but calls and questions are ordered by the log.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,6 +31,18 @@ pub(crate) fn question_runs(rows: &[PendingEntry]) -> HashMap<String, String> {
     let questions = rows.iter().filter(|row| row.kind == QUESTION);
     let logged = questions.filter_map(|row| serde_json::from_str::<LoggedEntry<Question>>(&row.value).ok());
     logged.filter_map(|logged| Some((logged.entry.id, logged.run?))).collect()
+}
+
+/// Decodes the fronts of a snapshot, by agent. An agent whose front cannot be read gets a new one.
+pub(crate) fn fronts(rows: &[PendingEntry]) -> Fronts {
+    let rows = rows.iter().filter(|row| row.kind == FRONT);
+    rows.filter_map(|row| Some((row.id.clone(), serde_json::from_str(&row.value).ok()?))).collect()
+}
+
+/// Encodes the new front of an agent.
+pub(crate) fn front_row(agent: &str, front: &Front) -> Result<RowChange, serde_json::Error> {
+    let value = serde_json::to_string(front)?;
+    Ok(RowChange::Set(PendingEntry { kind: FRONT.to_owned(), id: agent.to_owned(), value, carried: true }))
 }
 
 /// Decodes the pending work of a snapshot. An unreadable row is skipped; `repair` handles the missing entry in the view.

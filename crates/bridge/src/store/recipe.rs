@@ -20,7 +20,7 @@ use std::{collections::HashMap, sync::Arc};
 
 /// The version of the view: how events become a request. A change of the view that changes requests increments it, so
 /// that a difference to an older recipe can be explained.
-const VIEW_VERSION: u32 = 3;
+const VIEW_VERSION: u32 = 4;
 /// How many hashes of stored texts a session remembers.
 const KNOWN_TEXTS: usize = 8;
 /// Rows per read.
@@ -36,7 +36,7 @@ struct RecipeJson {
     include: IncludeContents,
     /// The author of rows without an author.
     root: String,
-    /// The first and the last row that were loaded; `first` is missing in an empty session.
+    /// The first row that the request shows, and the last one; `first` is missing in an empty session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first: Option<u64>,
     last: u64,
@@ -56,7 +56,7 @@ pub(super) fn to_row(
     event: &str,
     recipe: CallRecipe,
 ) -> serde_json::Result<NewRecipe> {
-    let CallRecipe { agent, include, deferred, user_request, config, tools, sent } = recipe;
+    let CallRecipe { agent, include, first, advanced: _, deferred, user_request, config, tools, sent } = recipe;
     let mut texts = Vec::new();
     let mut hashed = |content: String| {
         let hash = sha256_hex(content.as_bytes());
@@ -70,7 +70,7 @@ pub(super) fn to_row(
         agent,
         include,
         root: session.events.root_agent().to_owned(),
-        first: session.events.first_seq().map(|seq| seq.0),
+        first,
         last: session.last_seq.0,
         deferred,
         user_request: user_request.map(|user_request| hashed(user_request.to_string())),
@@ -93,7 +93,7 @@ pub(super) fn remember_texts(known: &mut Vec<String>, stored: Vec<String>) {
 pub(crate) struct RecordedCall {
     pub(crate) answer: Event,
     pub(crate) recipe: CallRecipe,
-    /// The events that were loaded when the request was built.
+    /// The events that the request showed.
     pub(crate) events: Vec<Arc<Event>>,
     /// Whether this version of the view built the request.
     pub(crate) same_view: bool,
@@ -124,8 +124,9 @@ pub(crate) async fn read_call(
     let Some(row) = row.filter(|row| row.seq == stored.seq) else { return Ok(None) };
     let answer = Restorer::new(&json.root).restore(&row);
     let events = read_events(session, &json).await?;
-    let RecipeJson { view, agent, include, deferred, sent, .. } = json;
-    let recipe = CallRecipe { agent, include, deferred, user_request, config, tools, sent };
+    let RecipeJson { view, agent, include, first: json_first, deferred, sent, .. } = json;
+    let (first, advanced) = (json_first, None);
+    let recipe = CallRecipe { agent, include, first, advanced, deferred, user_request, config, tools, sent };
     Ok(Some(RecordedCall { answer, recipe, events, same_view: view == VIEW_VERSION }))
 }
 

@@ -20,7 +20,7 @@ use adk::{
 };
 use failpoint::Point;
 use serde_json::{Map, Value};
-use session::{NewSession, OnConflict, Snapshot, Store, TailBudget};
+use session::{NewSession, OnConflict, Seq, Snapshot, Store, TailBudget};
 use std::{fmt, sync::Arc};
 
 #[derive(Clone)]
@@ -86,7 +86,7 @@ impl SessionServiceAdapter {
             self.cache.evict(key);
             return Ok(None);
         };
-        Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, cached.session.events)))
+        Ok(Some(SessionAdapter::with_events(key.clone(), snapshot, cached.session.events, self.budget)))
     }
 
     /// Loads the session from the store.
@@ -94,7 +94,9 @@ impl SessionServiceAdapter {
         let Some(snapshot) = self.load(key).await? else { return Ok(None) };
         let cut = snapshot.tail.first().filter(|_| snapshot.truncated).map(|first| first.seq);
         let mut session = SessionAdapter::new(key.clone(), snapshot, &self.root_agent, self.budget);
-        if let Some(cut) = cut.filter(|_| session.events.lacks_user_request()) {
+        // A front in the loaded part has the request before it.
+        let has_front = |cut: Seq| session.fronts.values().any(|front| front.first >= cut.0);
+        if let Some(cut) = cut.filter(|&cut| session.events.lacks_user_request() && !has_front(cut)) {
             session
                 .events
                 .set_user_request(user_request::find_before(cut, &self.store, key, &self.root_agent).await?);

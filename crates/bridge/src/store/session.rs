@@ -8,10 +8,10 @@ use adk::{
     event::Event,
     pending::PendingWork,
     session::{Session, SessionKey},
+    window::{Fronts, LoadedLog},
 };
 use serde_json::{Map, Value};
 use session::{Seq, Snapshot};
-use shared_text::SharedText;
 use std::{collections::HashMap, sync::Arc};
 
 /// A session in memory: the window of its log, its state, and its pending work.
@@ -33,6 +33,10 @@ pub struct SessionAdapter {
     pub(crate) draft: Option<Box<Event>>,
     /// The run that wrote the draft.
     pub(crate) draft_run: Option<String>,
+    /// Where the requests of each agent begin.
+    pub(crate) fronts: Fronts,
+    /// The budget with which sessions are loaded.
+    pub(crate) budget: Budget,
     /// The hashes of recipe texts that are stored for this session.
     pub(crate) known_texts: Vec<String>,
 }
@@ -40,11 +44,16 @@ pub struct SessionAdapter {
 impl SessionAdapter {
     pub(crate) fn new(key: SessionKey, snapshot: Snapshot, root_agent: &str, budget: Budget) -> Self {
         let events = EventsAdapter::new(root_agent, &snapshot.tail, budget, snapshot.truncated);
-        Self::with_events(key, snapshot, events)
+        Self::with_events(key, snapshot, events, budget)
     }
 
     /// Builds the session from a snapshot and events that are in memory already.
-    pub(crate) fn with_events(key: SessionKey, snapshot: Snapshot, events: EventsAdapter) -> Self {
+    pub(crate) fn with_events(
+        key: SessionKey,
+        snapshot: Snapshot,
+        events: EventsAdapter,
+        budget: Budget,
+    ) -> Self {
         Self {
             key,
             events,
@@ -58,6 +67,8 @@ impl SessionAdapter {
             question_runs: pending::question_runs(&snapshot.pending),
             draft: snapshot.draft.as_ref().and_then(draft::restore).map(Box::new),
             draft_run: snapshot.draft.map(|draft| draft.run),
+            fronts: pending::fronts(&snapshot.pending),
+            budget,
             known_texts: Vec::new(),
         }
     }
@@ -68,14 +79,20 @@ impl SessionAdapter {
         let PendingWork { active_agent, open_calls, questions, deferred: _ } = &self.pending;
         let pending = PendingWork { active_agent: active_agent.clone(), ..PendingWork::default() };
         let is_settled = open_calls.is_empty() && questions.is_empty();
+        // A log that no longer fits is cut at a front, so that the next turn need not read it again.
+        let events = || match self.events.fits(self.budget) {
+            true => self.events.clone(),
+            false => self.events.from_front(&self.fronts, self.budget),
+        };
         let copy = || Self {
             key: self.key.clone(),
-            events: self.events.clone(),
+            events: events(),
             state: self.state.session_scoped(),
             pending,
             question_runs: HashMap::new(),
             draft: None,
             draft_run: None,
+            fronts: self.fronts.clone(),
             known_texts: self.known_texts.clone(),
             ..*self
         };
@@ -110,8 +127,8 @@ impl Session for SessionAdapter {
         self.events.all()
     }
 
-    fn user_request(&self) -> Option<&SharedText> {
-        self.events.user_request()
+    fn loaded(&self) -> LoadedLog<'_> {
+        self.events.loaded(&self.fronts, self.budget)
     }
 
     fn pending(&self) -> &PendingWork {

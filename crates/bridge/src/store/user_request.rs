@@ -1,15 +1,11 @@
 //! Finds the user's request when it lies before the window: a run that takes longer than a window must keep its
 //! request when the session is loaded again.
 
-use crate::{
-    store::{
-        row::{LegacyKind, Restorer},
-        session_handle::SessionHandle,
-    },
-    view::{history, messages},
+use crate::store::{
+    row::{LegacyKind, Restorer},
+    session_handle::SessionHandle,
 };
-use adk::{error::ServiceError, event::Event, session::SessionKey};
-use provider::ModelId;
+use adk::{error::ServiceError, session::SessionKey};
 use session::{PageRequest, Seq, Store, StoredMessage};
 use shared_text::SharedText;
 use std::sync::Arc;
@@ -18,17 +14,10 @@ use std::sync::Arc;
 const PAGE: usize = 64;
 const PAGES: usize = 64;
 
-/// The user's request in an event, if there is one.
-pub(crate) fn request_in(event: &Event) -> Option<SharedText> {
-    let no_model = ModelId { provider: String::new(), model: String::new() };
-    let content = event.content.as_ref().filter(|_| event.is_from_user() && !event.is_correction())?;
-    messages::convert_content(content, &no_model).iter().find_map(history::user_request).map(SharedText::from)
-}
-
 /// The user's last request in these rows.
 pub(crate) fn last_request_in(rows: &[StoredMessage], root_agent: &str) -> Option<SharedText> {
     let mut by_user = rows.iter().rev().filter(|row| LegacyKind::from_row(&row.message) == LegacyKind::User);
-    by_user.find_map(|row| request_in(&Restorer::new(root_agent).restore(row)))
+    by_user.find_map(|row| Restorer::new(root_agent).restore(row).user_request())
 }
 
 /// The user's last request before sequence number `end`. Reads backwards, page by page.

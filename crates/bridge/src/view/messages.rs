@@ -33,6 +33,7 @@ pub fn convert<'a>(
 }
 
 /// The messages of one content that is not a note.
+#[cfg(test)]
 pub(crate) fn convert_content(content: &Content, target: &ModelId) -> Vec<ModelMessage> {
     let mut messages = Vec::new();
     convert_one(content, false, target, &mut messages);

@@ -40,10 +40,6 @@ impl Session for MemorySession {
         &self.events
     }
 
-    fn user_request(&self) -> Option<&shared_text::SharedText> {
-        None
-    }
-
     fn pending(&self) -> &PendingWork {
         &self.pending
     }

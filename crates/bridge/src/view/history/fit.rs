@@ -6,15 +6,15 @@ use super::{
     shorten,
 };
 use crate::view::{budget::Budget, cost};
+use adk::window::WindowShare;
 use provider::{MessagePart, ModelMessage, Role};
+use std::ops::Range;
 
 /// The newest exchanges that fit, in order. Input and output are legal. `before` is the user's request in a message
 /// before the input.
-pub fn fit(mut messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
+pub fn fit(messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
     let before = before.filter(|_| messages.first().and_then(user_request).is_none());
-    if before.is_some() {
-        prepend_preamble(&mut messages, preamble(before, budget));
-    }
+    let messages = opened(messages, before, budget);
     let costs: Vec<u32> = messages.iter().map(cost::of_message).collect();
     let total = costs.iter().copied().fold(0, u32::saturating_add);
     if total <= budget.tokens() && messages.len() <= max_messages(budget) {
@@ -29,53 +29,104 @@ pub fn fit(mut messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget
     if cost <= budget.tokens() { kept } else { shorten::exchange(kept, budget.tokens()) }
 }
 
-/// Index of the oldest exchange that fits together with all newer ones. The newest exchange stays, whatever its size.
+/// Whether [`fit`] leaves the messages as they are, and they use no more than a share of the budget.
+pub fn fits(messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget, share: WindowShare) -> bool {
+    let before = before.filter(|_| messages.first().and_then(user_request).is_none());
+    let messages = opened(messages, before, budget);
+    let most = budget.share(share);
+    cost::of_messages(&messages) <= most.tokens() && messages.len() <= max_messages(most)
+}
+
+/// The messages with a preamble, if the user's request lies before them.
+fn opened(mut messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
+    if before.is_some() {
+        prepend_preamble(&mut messages, preamble(before, budget));
+    }
+    messages
+}
+
+/// The window of messages that exceed the budget: the position of a front that starts at the first message and, whenever
+/// the messages up to one exceed the budget, advances so far that the rest uses the retained part.
 ///
-/// An exchange is a user message, or an assistant message with the results of its calls. An interrupted answer and
-/// the note that asks to continue it belong together.
+/// The front depends on the messages up to the last advance only. As a conversation grows, it stays where it is until the
+/// next advance, without being stored.
 fn front(messages: &[ModelMessage], costs: &[u32], before: Option<&str>, budget: Budget) -> usize {
-    let mut front = messages.iter().rposition(begins_exchange).unwrap_or(0);
-    let mut cost = 0_u32;
-    for (index, message) in messages.iter().enumerate().rev() {
-        cost = cost.saturating_add(costs[index]);
-        let count = messages.len() - index + usize::from(message.role != Role::User);
-        if cost > budget.tokens() || messages.len() - index > max_messages(budget) {
-            break;
-        }
-        let room = budget.tokens() - cost;
-        // The first message has its preamble already.
-        let is_opened = index == 0 && before.is_some();
-        if begins_exchange(message)
-            && count <= max_messages(budget)
-            && (is_opened || room_for_opening(messages, index, (room, before), budget))
-        {
-            front = index;
+    let opening = |index: usize| opening(messages, index, before, budget);
+    let (mut front, mut size) = (0, opening(0));
+    for (end, &cost) in costs.iter().enumerate() {
+        size = size.plus(cost);
+        if !size.is_within(budget) {
+            front = advance(messages, costs, front..end + 1, budget, opening);
+            size = costs[front..=end].iter().fold(opening(front), |size, &cost| size.plus(cost));
         }
     }
     front
 }
 
-fn begins_exchange(message: &ModelMessage) -> bool {
-    message.role != Role::Tool && !is_continue_note(message)
+/// The first exchange after the start of the range with which the rest of the range uses the retained part of the budget. An
+/// exchange that is larger than that keeps what fits beside it into the whole budget. The newest exchange always stays.
+fn advance(
+    messages: &[ModelMessage],
+    costs: &[u32],
+    range: Range<usize>,
+    budget: Budget,
+    opening: impl Fn(usize) -> WindowSize,
+) -> usize {
+    let (mut size, mut front, mut most) = (WindowSize::default(), None, budget);
+    for index in (range.start + 1..range.end).rev() {
+        size = size.plus(costs[index]);
+        if !begins_exchange(&messages[index]) {
+            continue;
+        }
+        let opened = opening(index).and(size);
+        if front.is_none() && opened.is_within(budget.share(WindowShare::Retained)) {
+            most = budget.share(WindowShare::Retained);
+        }
+        if front.is_some() && !opened.is_within(most) {
+            break;
+        }
+        front = Some(index);
+    }
+    front.unwrap_or(range.start)
 }
 
-/// Whether the preamble that a message needs as the first of the request fits. A message with a user's request needs
-/// none.
-fn room_for_opening(
-    messages: &[ModelMessage],
-    index: usize,
-    (room, before): (u32, Option<&str>),
-    budget: Budget,
-) -> bool {
-    // Upper bound of a preamble's cost; the exact cost is computed only if this does not fit.
-    let largest = user_request_room(budget) + 64;
-    room >= largest || user_request(&messages[index]).is_some() || {
-        let user_request = messages[..index].iter().rev().find_map(user_request);
-        room >= cost::of_message(&ModelMessage::new(
-            Role::User,
-            vec![preamble(user_request.as_deref().or(before), budget)],
-        ))
+/// The size of a range of messages.
+#[derive(Clone, Copy, Default)]
+struct WindowSize {
+    cost: u32,
+    messages: usize,
+}
+
+impl WindowSize {
+    fn plus(self, cost: u32) -> Self {
+        self.and(Self { cost, messages: 1 })
     }
+
+    fn and(self, other: Self) -> Self {
+        Self { cost: self.cost.saturating_add(other.cost), messages: self.messages + other.messages }
+    }
+
+    fn is_within(self, budget: Budget) -> bool {
+        self.cost <= budget.tokens() && self.messages <= max_messages(budget)
+    }
+}
+
+/// The size of the preamble of a window that begins at `index`. A message with a user's request needs none, and the first message
+/// has its own already.
+fn opening(messages: &[ModelMessage], index: usize, before: Option<&str>, budget: Budget) -> WindowSize {
+    if index == 0 || user_request(&messages[index]).is_some() {
+        return WindowSize::default();
+    }
+    let user_request = messages[..index].iter().rev().find_map(user_request);
+    let preamble = preamble(user_request.as_deref().or(before), budget);
+    let cost = cost::of_message(&ModelMessage::new(Role::User, vec![preamble]));
+    WindowSize { cost, messages: usize::from(messages[index].role != Role::User) }
+}
+
+/// An exchange is a user message, or an assistant message with the results of its calls. An interrupted answer and
+/// the note that asks to continue it belong together.
+fn begins_exchange(message: &ModelMessage) -> bool {
+    message.role != Role::Tool && !is_continue_note(message)
 }
 
 /// The messages from `front`, with a preamble unless the first contains the user's request.
@@ -124,7 +175,7 @@ fn user_request_room(budget: Budget) -> u32 {
 }
 
 /// The user's request in a message, if there is one. Notes are not the user's.
-pub(crate) fn user_request(message: &ModelMessage) -> Option<String> {
+fn user_request(message: &ModelMessage) -> Option<String> {
     let texts = message.parts.iter().filter_map(|part| match part {
         MessagePart::Text { text, note: false, .. } => Some(text.as_str()),
         MessagePart::Text { .. }

@@ -9,8 +9,7 @@ mod shape;
 mod shorten;
 mod window;
 
-pub use fit::fit;
-pub(crate) use fit::user_request;
+pub use fit::{fit, fits};
 pub(crate) use notes::{correction, is_legacy_correction};
 pub use repair::repair;
 pub use window::window;

@@ -151,18 +151,13 @@ fn message_cap_holds() {
             user("four"),
         ]
     };
-    assert_snapshot!(fitted(log(), 256, Some(5)), @r#"
-    user  two
-    agent → look#a {"at":1}
-    tool  ← look#a {"result":"2"}
-    agent 3
-    user  four
-    "#);
-    assert_snapshot!(fitted(log(), 256, Some(4)), @"
+    assert_snapshot!(fitted(log(), 256, Some(7)).lines().count(), @"7");
+    assert_snapshot!(fitted(log(), 256, Some(5)), @"
     user  [Earlier messages are not shown.] The request was: two
     agent 3
     user  four
     ");
+    assert_snapshot!(fitted(log(), 256, Some(4)), @"user  four");
     assert_snapshot!(fitted(log(), 256, Some(1)), @"user  four");
 }
 
@@ -278,4 +273,51 @@ fn interrupted_answer_stays_with_its_continue_note() {
     agent one abcd abcd abcd abcd  ~~ d abcd abcd abcd
     user  [System: The previous answer was interrupted. Continue exactly where it stopped; do not repeat it.]
     ");
+}
+
+/// A conversation of `turns` messages of about 30 tokens each.
+fn conversation(turns: usize) -> Vec<ModelMessage> {
+    let say = |turn: usize| {
+        let text = long(&format!("{turn}"), 26);
+        if turn.is_multiple_of(2) { user(&text) } else { agent(&text) }
+    };
+    (0..turns).map(say).collect()
+}
+
+#[test]
+fn front_of_a_growing_conversation_advances_in_strides() {
+    let budget = Budget::new(600, None).unwrap();
+    let mut fronts = Vec::new();
+    for turns in (1..120).step_by(2) {
+        let fitted = fit(conversation(turns), None, budget);
+        assert!(cost::of_messages(&fitted) <= 600);
+        let first = user_request(&fitted[0]).unwrap();
+        let front = first.split(' ').next().unwrap().to_owned();
+        if fronts.last() != Some(&front) {
+            // After an advance, at most half of the budget is used.
+            assert!(fronts.is_empty() || cost::of_messages(&fitted) <= 300, "{}", shape(&fitted));
+            fronts.push(front);
+        }
+    }
+    assert_snapshot!(fronts.join(" "), @"");
+}
+
+#[test]
+fn retained_part_is_configurable() {
+    let budget = Budget::new(600, None).unwrap().with_retained(80).unwrap();
+    let advanced = (1..120).step_by(2).map(|turns| fit(conversation(turns), None, budget));
+    let costs: Vec<u32> = advanced.map(|fitted| cost::of_messages(&fitted)).collect();
+    let after_advances = costs.windows(2).filter(|pair| pair[1] < pair[0]).map(|pair| pair[1]);
+    assert!(after_advances.clone().all(|cost| (360..=480).contains(&cost)), "{costs:?}");
+    assert!(after_advances.count() > 5, "{costs:?}");
+}
+
+#[test]
+fn exchange_larger_than_the_retained_part_keeps_what_fits_beside_it() {
+    let mut log = conversation(20);
+    log.push(user(&long("large", 400)));
+    let budget = Budget::new(600, None).unwrap();
+    let fitted = fit(log, None, budget);
+    assert!((2..20).contains(&fitted.len()), "{}", shape(&fitted));
+    assert!(cost::of_messages(&fitted) <= 600);
 }
