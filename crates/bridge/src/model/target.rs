@@ -126,7 +126,8 @@ impl ModelTarget {
     /// a server's errors shows a suffix of the window and does not move its front.
     pub(super) fn fits(&self, request: &LlmRequest, share: WindowShare) -> bool {
         let context = self.context.map(|context| (context, frame(self.origin(), request)));
-        let budget = context.map_or(self.budget, |(context, frame)| within_context(self.budget, Some(context), &frame));
+        let budget = context
+            .map_or(self.budget, |(context, frame)| within_context(self.budget, Some(context), &frame));
         let conversation = history::repair(messages::convert(&request.contents, &self.origin()));
         history::fits(conversation, request.user_request.as_deref(), budget, share)
     }

@@ -142,8 +142,7 @@ impl EventsAdapter {
     }
 
     pub(crate) fn lacks_user_request(&self) -> bool {
-        self.user_request.is_none()
-            && self.events.first().is_none_or(|event| event.user_request().is_none())
+        self.user_request.is_none() && self.events.first().is_none_or(|event| event.user_request().is_none())
     }
 
     pub(crate) fn set_user_request(&mut self, user_request: Option<SharedText>) {

@@ -56,7 +56,8 @@ pub(super) fn to_row(
     event: &str,
     recipe: CallRecipe,
 ) -> serde_json::Result<NewRecipe> {
-    let CallRecipe { agent, include, first, advanced: _, deferred, user_request, config, tools, sent } = recipe;
+    let CallRecipe { agent, include, first, advanced: _, deferred, user_request, config, tools, sent } =
+        recipe;
     let mut texts = Vec::new();
     let mut hashed = |content: String| {
         let hash = sha256_hex(content.as_bytes());

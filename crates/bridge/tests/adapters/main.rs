@@ -9,6 +9,7 @@
 
 mod attempts;
 mod common;
+mod context_window;
 mod interrupted;
 mod malformed;
 mod model_calls;

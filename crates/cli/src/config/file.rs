@@ -116,6 +116,12 @@ pub(super) struct HistorySection {
     /// Environment: `LANGO_HISTORY_MAX_MESSAGES`
     #[serde(alias = "max_messages")]
     pub(super) max_messages: Option<usize>,
+    /// How much of the budget the context window uses after an advance, in percent, from 10 to 90. The window grows until it
+    /// exceeds the budget, so that the beginning of the requests stays the same and the provider's prompt cache applies.
+    ///
+    /// Default: `50`
+    /// Environment: `LANGO_HISTORY_RETAIN`
+    pub(super) retain: Option<u8>,
 }
 
 #[derive(Debug, Default, Deserialize)]

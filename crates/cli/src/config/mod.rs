@@ -41,7 +41,7 @@ use ::tools::{command::CommandConfig, stub::StubConfig};
 use adk::model::GenerateContentConfig;
 use bridge::{
     model::Retries,
-    view::budget::{Budget, BudgetError},
+    view::budget::{Budget, BudgetError, DEFAULT_RETAINED},
 };
 use file::ConfigFile;
 use source::{SearchPlaces, SettingsSources};
@@ -221,15 +221,19 @@ fn own_commands(
 /// An error names the variable if the value is from the environment, and else the file.
 fn budget(path: &Path, file: &ConfigFile, env: &Env) -> Result<Budget, ConfigError> {
     let (tokens, messages) = ("LANGO_MAX_MESSAGE_TOKEN_BUDGET", "LANGO_HISTORY_MAX_MESSAGES");
+    let retain = "LANGO_HISTORY_RETAIN";
     let (from_env, cap_from_env) = (env.number(tokens)?, env.number(messages)?);
+    let retain_from_env = env.number(retain)?;
+    let percent = retain_from_env.or(file.history.retain).unwrap_or(DEFAULT_RETAINED);
     let budget = Budget::new(
         from_env.unwrap_or(file.max_message_token_budget),
         cap_from_env.or(file.history.max_messages),
     );
-    budget.map_err(|error| {
+    budget.and_then(|budget| budget.with_retained(percent)).map_err(|error| {
         let variable = match error {
             BudgetError::TooSmall(_) => from_env.map(|_| tokens),
             BudgetError::NoMessages => cap_from_env.map(|_| messages),
+            BudgetError::Retained(_) => retain_from_env.map(|_| retain),
         };
         let path = variable.map_or_else(|| path.to_path_buf(), PathBuf::from);
         ConfigError::Value { path, message: error.to_string() }

@@ -45,6 +45,11 @@ impl Fake {
         (Arc::new(fake), gate)
     }
 
+    /// Appends answers.
+    pub(crate) fn then(&self, answers: impl IntoIterator<Item = Vec<StreamEvent>>) {
+        self.answers.lock().unwrap().extend(answers);
+    }
+
     pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().unwrap().clone()
     }
