@@ -78,7 +78,11 @@ fn untrusted_mcp_tool_asks_and_taints_the_session() {
 fn error_of_an_untrusted_mcp_tool_taints_the_session() {
     let calls = [("fake__wrong", json!({})), ("exec", json!({"command": "touch x"}))];
     let rules = "[approval]\nexecute = \"allow\"\n";
-    let results = lines(&test_env(|env| format!("{rules}{}", fake(env, "")), &calls));
+    let settings = |env: &TestEnv| {
+        env.file("more", "wrong");
+        format!("{rules}{}", fake(env, ""))
+    };
+    let results = lines(&test_env(settings, &calls));
     assert!(results[0]["error"].as_str().unwrap().contains("no such customer"), "{results:?}");
     let answer = results[1]["error"].as_str().unwrap();
     assert!(answer.contains("untrusted text is in the conversation (from fake__wrong)"), "{answer}");
