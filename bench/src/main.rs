@@ -79,6 +79,11 @@ const BENCHES: &[Bench] = &[
     Bench { name: "google-adk", about: "a turn of google-adk compared with ours", run: reference::run },
     Bench { name: "server/load", about: "our server and google-adk's, 64 clients", run: server::load },
     Bench {
+        name: "server/full",
+        about: "64 clients on full windows, beside new sessions and a minimal hyper + rusqlite server",
+        run: server::full,
+    },
+    Bench {
         name: "server/scale",
         about: "our server: 10,000 readers, 1,000 runs at once, a million events",
         run: server::scale,
@@ -121,6 +126,10 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
+    let mut words = std::env::args().skip(1);
+    if words.next().is_some_and(|word| word == server::minimal::COMMAND) {
+        return server::minimal::main(words);
+    }
     let args = parse(std::env::args().skip(1))?;
     let benches = select(&args.names)?;
     if args.list {

@@ -90,6 +90,28 @@ impl Raw {
     }
 }
 
+/// Extends every session of a database by `length` messages. Durability is off meanwhile; no other connection may be open.
+pub(crate) fn grow_all(path: &Path, next: &mut dyn FnMut() -> SessionMessage, length: i64) -> Result<()> {
+    let raw = Raw { conn: Connection::open(path)? };
+    raw.conn.pragma_update(None, "journal_mode", "OFF")?;
+    raw.conn.pragma_update(None, "synchronous", "OFF")?;
+    let mut sessions = raw.conn.prepare("SELECT session_key FROM sessions")?;
+    let keys: Vec<i64> = sessions.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    raw.begin()?;
+    for session_key in keys {
+        for seq in 1..=length {
+            raw.insert((session_key, seq), &next())?;
+        }
+    }
+    raw.conn.execute(
+        "UPDATE sessions SET last_seq = ?1,
+             total_tokens = (SELECT COALESCE(SUM(tokens), 0) FROM messages AS m
+                 WHERE m.session_key = sessions.session_key)",
+        [length],
+    )?;
+    raw.commit()
+}
+
 /// Extends the only session of a database to `length` messages. Durability is off meanwhile; no other connection may be open.
 pub(crate) fn grow(path: &Path, next: &mut dyn FnMut() -> SessionMessage, length: i64) -> Result<()> {
     let raw = Raw { conn: Connection::open(path)? };

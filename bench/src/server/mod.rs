@@ -3,14 +3,17 @@
 //! | module | contents |
 //! |---|---|
 //! | [`mod@load`] | measurements of both servers |
+//! | [`windows`], [`minimal`] | sessions with full windows, beside a minimal server |
 //! | [`stress`] | measurements of our server only |
 //! | [`sides`] | how each server is started |
 //! | [`process`], [`wire`] | the process of a server; a client with little overhead |
 
 mod load;
+pub(crate) mod minimal;
 mod process;
 mod sides;
 mod stress;
+mod windows;
 mod wire;
 
 use crate::{
@@ -74,6 +77,12 @@ pub(crate) fn scale(env: &BenchEnv) -> Result<Vec<Figure>> {
     ours.prepare(home.path(), MILLION)?;
     figures.extend(runtime.block_on(async { stress::million(&ours.start(home.path()).await?).await })?);
     Ok(figures)
+}
+
+/// Our server on sessions with full windows.
+pub(crate) fn full(env: &BenchEnv) -> Result<Vec<Figure>> {
+    let (ours, runtime) = (ours(env)?, client()?);
+    runtime.block_on(windows::run(env, &ours))
 }
 
 fn ours(env: &BenchEnv) -> Result<Side> {

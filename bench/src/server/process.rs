@@ -24,9 +24,14 @@ pub(super) struct Process {
 impl Process {
     /// Spawns `command` on a free port and waits until `/health` succeeds.
     pub(super) async fn start(command: impl FnOnce(u16) -> Command) -> Result<Self> {
+        Self::start_with(|port| Ok(command(port))).await
+    }
+
+    /// As [`start`](Self::start), with a command that may not be known.
+    pub(super) async fn start_with(command: impl FnOnce(u16) -> std::io::Result<Command>) -> Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut command = command(port);
+        let mut command = command(port)?;
         let begun = Instant::now();
         let mut process = Self { child: command.spawn()?, address, start: 0.0 };
         while check_health(address).await.is_err() {

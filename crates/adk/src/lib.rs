@@ -9,6 +9,7 @@
 //! | [`model`], [`tool`] | ports to language models and tools, requests and responses, the ledger |
 //! | [`flow`] | decisions as pure functions: next step, contents of a request, transfer, settling, span attributes |
 //! | [`window`] | the context window of an agent, whose front advances in strides |
+//! | [`prefix`] | the contents with which an agent's requests begin, kept between requests |
 //! | [`notes`] | texts that the runner writes into requests and into the log |
 //! | [`runner`] | one turn, from a message to its last event |
 //! | [`draft`] | emitted text of an answer that is not in the log yet, flush before exit |
@@ -32,6 +33,7 @@ pub mod limits;
 pub mod model;
 pub mod notes;
 pub mod pending;
+pub mod prefix;
 pub mod progress;
 pub mod recipe;
 pub mod runner;

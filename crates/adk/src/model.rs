@@ -5,6 +5,7 @@ use crate::{
     error::LlmError,
     event::{Event, UsageMetadata},
     notes::Note,
+    prefix::ContentsPrefix,
     recipe::SentRequest,
     window::WindowShare,
 };
@@ -30,6 +31,11 @@ pub trait Llm: Send + Sync {
         true
     }
 
+    /// Whether the model reads [`LlmRequest::prefix`]. For any other model, the contents are all in [`LlmRequest::contents`].
+    fn reads_prefix(&self) -> bool {
+        false
+    }
+
     /// Encodes a request with the parameters in `sent`; `None` if it cannot be encoded again.
     fn encode(&self, _request: &LlmRequest, _sent: &SentRequest) -> Option<Vec<u8>> {
         None
@@ -38,6 +44,8 @@ pub trait Llm: Send + Sync {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LlmRequest {
+    /// The contents before `contents`.
+    pub prefix: Option<Arc<ContentsPrefix>>,
     pub contents: Vec<ContentRef>,
     /// The user's last request before the contents, if they do not begin with the log.
     pub user_request: Option<SharedText>,
@@ -46,6 +54,14 @@ pub struct LlmRequest {
     pub tools: Vec<FunctionDeclaration>,
     /// Where the model adapter reports what it sent. A call that is cancelled has no response that could.
     pub sent: SentSlot,
+}
+
+impl LlmRequest {
+    /// All contents, in order.
+    pub fn all_contents(&self) -> impl Iterator<Item = &ContentRef> {
+        let prefix = self.prefix.as_deref().map(ContentsPrefix::contents).unwrap_or_default();
+        prefix.iter().chain(&self.contents)
+    }
 }
 
 /// The newest request that a model adapter sent for a call, shared by the adapter and the runner. All slots are equal: it is not part

@@ -71,7 +71,7 @@ pub struct SentRequest {
 impl CallRecipe {
     pub(crate) fn new(agent: &LlmAgent, session: &impl Session, shown: &WindowedRequest) -> Self {
         let WindowedRequest { request, window } = shown;
-        let LlmRequest { user_request, config, tools, contents: _, sent: _ } = request;
+        let LlmRequest { user_request, config, tools, prefix: _, contents: _, sent: _ } = request;
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         Self {
             agent: agent.name.clone(),
@@ -97,6 +97,6 @@ impl CallRecipe {
         });
         let (config, tools) = (serde_json::from_str(&self.config)?, serde_json::from_str(&self.tools)?);
         let (user_request, sent) = (self.user_request.clone(), SentSlot::default());
-        Ok(LlmRequest { contents, user_request, config, tools, sent })
+        Ok(LlmRequest { prefix: None, contents, user_request, config, tools, sent })
     }
 }

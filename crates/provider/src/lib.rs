@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`message`] | messages and their parts |
+//! | [`message_prefix`] | the messages that consecutive requests of a conversation share, with their encoding |
 //! | [`request`] | messages, tools and options of one model call |
 //! | [`stream`] | the events of a streamed response |
 //! | [`omission`] | what a server does not support and a request leaves out |
@@ -18,6 +19,7 @@
 //! Opaque data (signatures, reasoning items) is sent back byte for byte.
 
 pub mod anthropic;
+mod body_bytes;
 pub mod catalogue;
 mod citations;
 mod classify;
@@ -28,6 +30,8 @@ pub mod gemini;
 pub mod http;
 mod lenient;
 pub mod message;
+mod message_list;
+pub mod message_prefix;
 pub mod ollama;
 pub mod omission;
 pub mod openai;
@@ -48,6 +52,7 @@ mod wire_ids;
 pub use error::{Error, RetryAdvice};
 pub use http::SecretString;
 pub use message::{Media, MediaSource, MessagePart, ModelId, ModelMessage, Role, ToolCall, ToolResult};
+pub use message_prefix::MessagePrefix;
 pub use omission::{MediaKind, Omission};
 pub use remote::{ProviderEndpoint, RemoteProvider};
 pub use request::{GenerationOptions, ModelRequest, ReasoningEffort, ToolChoice, ToolSpec};
@@ -64,6 +69,12 @@ pub trait Provider: Send + Sync {
     /// Starts a model call. The stream ends after [`StreamEvent::Done`] or [`StreamEvent::Error`]; dropping it cancels
     /// the call.
     fn stream(&self, request: ModelRequest) -> ModelStream;
+
+    /// Whether [`stream`](Provider::stream) reads [`ModelRequest::prefix`]. For any other provider, the prefix is part of the
+    /// messages.
+    fn reads_prefix(&self) -> bool {
+        false
+    }
 
     /// The body that [`stream`](Provider::stream) sends for this request; `None` if the provider has no wire format.
     fn encode(&self, _request: &ModelRequest) -> Option<Bytes> {

@@ -84,7 +84,7 @@ impl Omission {
 
 /// The kinds of the files in a request.
 pub(crate) fn media_kinds(request: &ModelRequest) -> impl Iterator<Item = MediaKind> {
-    request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
+    request.conversation().flat_map(|message| &message.parts).filter_map(|part| match part {
         MessagePart::Media(media) => Some(MediaKind::of_mime_type(&media.mime_type)),
         MessagePart::Text { .. }
         | MessagePart::Thought { .. }

@@ -78,7 +78,7 @@ impl RemoteProvider {
     }
 
     fn body(&self, request: &ModelRequest) -> Bytes {
-        self.endpoint.api.encode(&self.endpoint.base_url, request).to_string().into()
+        self.endpoint.api.encode_to_bytes(&self.endpoint.base_url, request).into()
     }
 
     fn prepare_call(&self, request: &ModelRequest) -> Result<(Bytes, StreamingCall), Error> {
@@ -121,15 +121,20 @@ impl RemoteProvider {
         let options = options.map(|option| {
             format!("{name} does not support `{option}` for this model; the option is ignored")
         });
+        // The files of an encoded prefix were sent before.
+        let is_new = request.prefix.as_ref().is_none_or(|prefix| !prefix.is_encoded());
+        let earlier = request.prefix.iter().filter(|_| is_new).flat_map(|prefix| prefix.messages());
         let files =
-            request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
-                MessagePart::Media(media) if !api.accepts_media(media) => Some(media),
-                MessagePart::Media(_)
-                | MessagePart::Text { .. }
-                | MessagePart::Thought { .. }
-                | MessagePart::Call(_)
-                | MessagePart::Result(_) => None,
-            });
+            earlier.chain(&request.messages).flat_map(|message| &message.parts).filter_map(
+                |part| match part {
+                    MessagePart::Media(media) if !api.accepts_media(media) => Some(media),
+                    MessagePart::Media(_)
+                    | MessagePart::Text { .. }
+                    | MessagePart::Thought { .. }
+                    | MessagePart::Call(_)
+                    | MessagePart::Result(_) => None,
+                },
+            );
         let files = files.map(|file| {
             let file_name = file.name.as_deref().unwrap_or("a file");
             let kind = &file.mime_type;
@@ -154,9 +159,10 @@ impl Provider for RemoteProvider {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
+        let warnings = self.warnings(&request);
         match self.prepare_call(&request) {
             Ok((body, call)) => {
-                let before = [StreamEvent::Sent(body)].into_iter().chain(self.warnings(&request));
+                let before = [StreamEvent::Sent(body)].into_iter().chain(warnings);
                 let before = stream::iter(before.collect::<Vec<_>>());
                 let (api, base_url) = (self.endpoint.api, self.endpoint.base_url.clone());
                 let events = call.stream().map(move |event| match event {
@@ -169,6 +175,10 @@ impl Provider for RemoteProvider {
             }
             Err(error) => stream::iter([StreamEvent::Error(error)]).boxed(),
         }
+    }
+
+    fn reads_prefix(&self) -> bool {
+        true
     }
 
     fn encode(&self, request: &ModelRequest) -> Option<Bytes> {

@@ -1,7 +1,8 @@
 //! The request of one model call: messages, tools and options.
 
-use crate::{ModelMessage, Omission};
+use crate::{MessagePrefix, ModelMessage, Omission, message_list::split_system};
 use serde_json::Value;
+use std::{borrow::Cow, sync::Arc};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelRequest {
@@ -9,10 +10,35 @@ pub struct ModelRequest {
     pub model: String,
     /// A system message, if any, is the first one.
     pub messages: Vec<ModelMessage>,
+    /// The messages between the system message and the other ones.
+    pub prefix: Option<Arc<MessagePrefix>>,
     pub tools: Vec<ToolSpec>,
     pub options: GenerationOptions,
     /// What the server does not support; it is left out of the body.
     pub omitted: Vec<Omission>,
+}
+
+impl ModelRequest {
+    /// The request with all its messages in `messages`.
+    pub fn with_all_messages(&self) -> Cow<'_, Self> {
+        let Some(prefix) = &self.prefix else { return Cow::Borrowed(self) };
+        let (system, rest) = split_system(&self.messages);
+        let messages = system.into_iter().chain(prefix.messages()).chain(rest).cloned().collect();
+        Cow::Owned(Self {
+            model: self.model.clone(),
+            messages,
+            prefix: None,
+            tools: self.tools.clone(),
+            options: self.options.clone(),
+            omitted: self.omitted.clone(),
+        })
+    }
+
+    /// All messages without the system message.
+    pub fn conversation(&self) -> impl Iterator<Item = &ModelMessage> {
+        let prefix = self.prefix.as_deref().map(MessagePrefix::messages).unwrap_or_default();
+        prefix.iter().chain(split_system(&self.messages).1)
+    }
 }
 
 /// The declaration of a tool.

@@ -36,7 +36,7 @@ impl ToolNames {
     /// messages.
     pub(crate) fn for_request(request: &ModelRequest) -> Self {
         let declared = || request.tools.iter().map(|tool| tool.name.as_str());
-        let mentioned = request.messages.iter().flat_map(|message| {
+        let mentioned = request.conversation().flat_map(|message| {
             let called = message.calls().map(|call| call.name.as_str());
             called.chain(message.results().map(|result| result.name.as_str()))
         });

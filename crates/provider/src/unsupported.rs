@@ -55,6 +55,7 @@ const MARKERS: &[&str] = &[
 
 /// Replaces the error of a rejected request by [`Error::Unsupported`] if it names a part of the request.
 pub(crate) fn refine(api: WireApi, base_url: &str, request: &ModelRequest, error: Error) -> Error {
+    let request = &*request.with_all_messages();
     let request = &*omit_from_request(api, request);
     let found = match &error {
         // Gateways answer 404 if no upstream server supports the request, and some servers 500.

@@ -5,7 +5,7 @@
 //! a wire format.
 
 use crate::{
-    Error, Media, ModelRequest, StreamEvent, anthropic, gemini,
+    Error, Media, ModelRequest, StreamEvent, anthropic, body_bytes, gemini,
     http::Framing,
     ollama, omission,
     openai::{self, Dialect},
@@ -40,6 +40,7 @@ impl WireApi {
 
     /// Encodes the body of a streaming request for the server at `base_url`.
     pub fn encode(self, base_url: &str, request: &ModelRequest) -> Value {
+        let request = &*request.with_all_messages();
         let request = &*omission::omit_from_request(self, request);
         let mut body = match self {
             Self::Chat => openai::encode_for(request, true, &Dialect::for_base_url(base_url)),
@@ -50,6 +51,16 @@ impl WireApi {
         };
         omission::omit_from_body(self, &request.omitted, &mut body);
         body
+    }
+
+    /// As [`encode`](Self::encode), as bytes. What the prefix of the request has encoded is copied.
+    pub fn encode_to_bytes(self, base_url: &str, request: &ModelRequest) -> Vec<u8> {
+        // A field may be left out of messages, too.
+        let continued = request.prefix.as_ref().filter(|_| request.omitted.is_empty());
+        continued
+            .and_then(|prefix| body_bytes::continued(self, base_url, request, prefix))
+            .or_else(|| request.omitted.is_empty().then(|| body_bytes::whole(self, base_url, request)))
+            .unwrap_or_else(|| self.encode(base_url, request).to_string().into_bytes())
     }
 
     /// The options of a request that the format or the model does not support.

@@ -33,34 +33,47 @@ pub(crate) struct WireMessage<'a> {
     pub(crate) unmatched: Vec<&'a ToolResult>,
 }
 
-/// Assigns wire ids to all calls and matches the results to them.
-pub(crate) fn assign_wire_ids(messages: &[ModelMessage], rules: IdRules) -> Vec<WireMessage<'_>> {
-    let mut minter = IdMinter::new(rules);
-    let mut unanswered: Vec<UnansweredCall<'_>> = Vec::new();
-    let mut assigned = Vec::with_capacity(messages.len());
-    for message in messages {
-        let call_ids: Vec<String> = message.calls().map(|call| minter.mint(&call.id)).collect();
+/// Assigns wire ids to the calls of a conversation, message by message, and matches the results to them.
+#[derive(Clone, Debug)]
+pub(crate) struct IdAssigner {
+    minter: IdMinter,
+    unanswered: Vec<UnansweredCall>,
+}
+
+impl IdAssigner {
+    pub(crate) fn new(rules: IdRules) -> Self {
+        Self { minter: IdMinter::new(rules), unanswered: Vec::new() }
+    }
+
+    /// The next message with its ids.
+    pub(crate) fn assign<'a>(&mut self, message: &'a ModelMessage) -> WireMessage<'a> {
+        let call_ids: Vec<String> = message.calls().map(|call| self.minter.mint(&call.id)).collect();
         if !call_ids.is_empty() {
             let calls = message.calls().zip(&call_ids);
-            unanswered = calls
+            self.unanswered = calls
                 .map(|(call, wire_id)| UnansweredCall {
-                    id: &call.id,
-                    name: &call.name,
+                    id: call.id.clone(),
+                    name: call.name.clone(),
                     wire_id: wire_id.clone(),
                 })
                 .collect();
         }
-        let (results, unmatched) = match_results(message.results().collect(), &mut unanswered);
-        assigned.push(WireMessage { message, call_ids, results, unmatched });
+        let (results, unmatched) = match_results(message.results().collect(), &mut self.unanswered);
+        WireMessage { message, call_ids, results, unmatched }
     }
-    assigned
+
+    /// Approximate size in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        const ENTRY: usize = 48;
+        self.minter.used.iter().map(|id| id.capacity() + ENTRY).sum()
+    }
 }
 
 /// A call without a result so far.
-#[derive(Debug)]
-struct UnansweredCall<'a> {
-    id: &'a str,
-    name: &'a str,
+#[derive(Clone, Debug)]
+struct UnansweredCall {
+    id: String,
+    name: String,
     wire_id: String,
 }
 
@@ -68,10 +81,13 @@ struct UnansweredCall<'a> {
 /// unmatched ones.
 fn match_results<'a>(
     mut results: Vec<&'a ToolResult>,
-    unanswered: &mut Vec<UnansweredCall<'_>>,
+    unanswered: &mut Vec<UnansweredCall>,
 ) -> (Vec<(String, &'a ToolResult)>, Vec<&'a ToolResult>) {
+    if results.is_empty() {
+        return (Vec::new(), results);
+    }
     let mut found: Vec<Option<&ToolResult>> = vec![None; unanswered.len()];
-    let criteria: [fn(&ToolResult, &UnansweredCall<'_>) -> bool; 4] = [
+    let criteria: [fn(&ToolResult, &UnansweredCall) -> bool; 4] = [
         |result, call| result.id == call.id && result.name == call.name,
         |result, call| result.id == call.id,
         |result, call| result.name == call.name,
@@ -100,6 +116,7 @@ fn match_results<'a>(
 }
 
 /// Produces legal ids that are unique within a request.
+#[derive(Clone, Debug)]
 pub(crate) struct IdMinter {
     rules: IdRules,
     used: HashSet<String>,
@@ -173,7 +190,8 @@ mod tests {
             let unmatched = wired.unmatched.iter().map(|result| format!("?←{}", result.id));
             wired.call_ids.iter().cloned().chain(results).chain(unmatched).collect::<Vec<_>>().join(" ")
         };
-        assign_wire_ids(messages, SHORT).iter().map(line).collect::<Vec<_>>().join("\n")
+        let mut ids = IdAssigner::new(SHORT);
+        messages.iter().map(|message| line(&ids.assign(message))).collect::<Vec<_>>().join("\n")
     }
 
     #[test]

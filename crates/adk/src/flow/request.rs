@@ -1,18 +1,26 @@
 //! The request of a model call: instruction, contents, tools.
 
-use super::{contents, transfer};
+use super::{
+    contents::{self, HistoryView},
+    transfer,
+};
 use crate::{
-    agent::{AgentTree, Node},
+    agent::{AgentTree, IncludeContents, LlmAgent, Node},
     content::{Content, Part},
     error::RunError,
     instruction,
     model::{FunctionDeclaration, LlmRequest},
+    prefix::Prefixes,
     session::Session,
     tool::Tool,
     window::{self, Window, WindowShare},
 };
 use serde_json::Value;
-use std::{cell::RefCell, collections::HashMap, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    sync::Arc,
+};
 
 /// A request, and the window of the log that it shows.
 pub(crate) struct WindowedRequest {
@@ -32,16 +40,25 @@ pub(crate) fn build(
     config.system_instruction = system_instruction(tree, node, session, files)?;
     let declarations = declarations(tree, node, tools);
     let request = RefCell::new(LlmRequest { config, tools: declarations, ..LlmRequest::default() });
+    let shown = Cell::new(None);
     let show = |window: &Window| {
         let mut request = request.borrow_mut();
         request.user_request.clone_from(&window.user_request);
-        request.contents = contents::contents(contents::HistoryView {
+        if shown.replace(Some(window.start)) == Some(window.start) {
+            return;
+        }
+        let view = HistoryView {
             agent: &agent.name,
             branch: None,
             include: agent.include_contents,
             events: &session.events()[window.start..],
             deferred: &session.pending().deferred,
-        });
+        };
+        let divided = prefixes(agent, session, window)
+            .and_then(|prefixes| prefixes.divide(view, &session.loaded().rows[window.start..]));
+        let events = &view.events[divided.as_ref().map_or(0, |divided| divided.events)..];
+        request.contents = contents::contents(HistoryView { events, ..view });
+        request.prefix = divided.map(|divided| divided.prefix);
     };
     let fits = |window: &Window, share: WindowShare| {
         show(window);
@@ -50,6 +67,13 @@ pub(crate) fn build(
     let window = window::choose(session.loaded(), &agent.name, fits);
     show(&window);
     Ok(WindowedRequest { request: request.into_inner(), window })
+}
+
+/// The prefixes of the session, if a request with this window may begin with one. A window that advances is shown once before its
+/// front is stored.
+fn prefixes<'a>(agent: &LlmAgent, session: &'a impl Session, window: &Window) -> Option<&'a Prefixes> {
+    let is_kept = window.advanced.is_none() && agent.include_contents == IncludeContents::Default;
+    session.prefixes().filter(|_| is_kept && agent.model.reads_prefix())
 }
 
 fn declarations(tree: &AgentTree, node: &Node, tools: &[Arc<dyn Tool>]) -> Vec<FunctionDeclaration> {

@@ -23,8 +23,7 @@ pub(super) fn of_context(context: u32, request: &ModelRequest) -> u32 {
 /// The budget for a conversation that was too long: half of its tokens, and at most what the stated context leaves.
 /// `None` if it cannot be shortened further.
 pub(super) fn shorter(sent: &ModelRequest, context: Option<u32>) -> Option<u32> {
-    let conversation = sent.messages.iter().filter(|message| message.role != Role::System);
-    let cost = conversation.map(cost::of_message).fold(0, u32::saturating_add);
+    let cost = conversation_cost(sent);
     let stated = context.map_or(u32::MAX, |context| of_context(context, sent));
     let tokens = (cost / 2).min(stated).max(LEAST_TOKENS);
     (tokens < cost).then_some(tokens)
@@ -39,10 +38,16 @@ pub(super) fn context_for(tokens: u32, request: &ModelRequest) -> u32 {
 
 /// The smaller of the model's maximum output and what a request leaves of the context, with the error margin of the estimate.
 pub(super) fn output_room(context: Option<u32>, output: u32, request: &ModelRequest) -> u32 {
-    let conversation = request.messages.iter().filter(|message| message.role != Role::System);
-    let cost = conversation.map(cost::of_message).fold(fixed(request), u32::saturating_add);
+    let cost = fixed(request).saturating_add(conversation_cost(request));
     let used = cost.div_ceil(4).saturating_mul(5);
     context.map_or(output, |context| output.min(context.saturating_sub(used).max(LEAST_OUTPUT.min(output))))
+}
+
+/// Tokens of the messages without the instruction.
+fn conversation_cost(request: &ModelRequest) -> u32 {
+    let messages = request.messages.iter().filter(|message| message.role != Role::System);
+    let prefix = request.prefix.as_ref().map_or(0, |prefix| prefix.tokens());
+    messages.map(cost::of_message).fold(prefix, u32::saturating_add)
 }
 
 /// Tokens of instruction and tools.

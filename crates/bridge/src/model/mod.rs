@@ -6,6 +6,7 @@
 //! | `answer` | the provider's stream as one response |
 //! | `attempts` | retries, shortened conversations, fallbacks |
 //! | `retries`, `context_budget` | the decisions, as pure functions: the retry policy with its backoff, and how much to shorten |
+//! | `prefix` | the messages with which the requests of a conversation begin, kept between requests |
 //! | `think_tags` | reasoning in `<think>` tags |
 //! | `memory` | what servers said about their models, remembered for a week |
 //! | `notice` | notices to the client about retries and fallbacks |
@@ -18,6 +19,7 @@ mod attempts;
 mod context_budget;
 pub mod memory;
 mod notice;
+mod prefix;
 mod retries;
 mod target;
 mod think_tags;
@@ -77,6 +79,10 @@ impl Llm for ModelAdapter {
     fn generate(&self, request: LlmRequest, stream: bool) -> LlmStream {
         let (targets, given_warnings) = (Arc::clone(&self.targets), Arc::clone(&self.given_warnings));
         Attempts::new(targets, request, stream, self.retries, given_warnings).responses()
+    }
+
+    fn reads_prefix(&self) -> bool {
+        true
     }
 
     fn fits(&self, request: &LlmRequest, share: WindowShare) -> bool {

@@ -3,17 +3,18 @@
 use super::{
     context_budget,
     memory::{KnownLimits, ModelAddress, ModelMemory},
+    prefix,
 };
 use crate::view::{
     budget::{Budget, DEFAULT_RETAINED},
-    history, messages, options,
+    cost, history, messages, options,
 };
 use adk::{
     model::{ContentRef, LlmRequest},
     recipe::SentRequest,
     window::WindowShare,
 };
-use provider::{ModelId, ModelRequest, ModelStream, Omission, Provider};
+use provider::{MessagePrefix, ModelId, ModelMessage, ModelRequest, ModelStream, Omission, Provider};
 use std::{fmt, sync::Arc};
 
 #[derive(Clone)]
@@ -119,7 +120,8 @@ impl ModelTarget {
 
     /// The request for this model within the limits.
     pub(super) fn request(&self, request: &LlmRequest, limits: &RequestLimits) -> ModelRequest {
-        request_within(self.origin(), request, self.budget_within(limits.room), limits)
+        let built = request_within(self.origin(), request, self.budget_within(limits.room), limits);
+        if self.provider.reads_prefix() { built } else { built.with_all_messages().into_owned() }
     }
 
     /// Whether the conversation uses at most a share of the budget. The budget is that of the configuration: what is learned from
@@ -128,7 +130,11 @@ impl ModelTarget {
         let context = self.context.map(|context| (context, frame(self.origin(), request)));
         let budget = context
             .map_or(self.budget, |(context, frame)| within_context(self.budget, Some(context), &frame));
-        let conversation = history::repair(messages::convert(&request.contents, &self.origin()));
+        if let Some(prefix) = prefix::messages_of(request, &self.origin(), budget) {
+            let rest = history::repair(messages::convert(&request.contents, &self.origin()));
+            return is_within(&prefix, &rest, budget.share(share));
+        }
+        let conversation = history::repair(messages::convert(request.all_contents(), &self.origin()));
         history::fits(conversation, request.user_request.as_deref(), budget, share)
     }
 
@@ -171,7 +177,7 @@ impl ModelTarget {
 
 /// The request for a model: the system message, then a legal history within the budget.
 pub fn request_for(target: ModelId, request: &LlmRequest, budget: Budget) -> ModelRequest {
-    request_within(target, request, budget, &RequestLimits::default())
+    request_within(target, request, budget, &RequestLimits::default()).with_all_messages().into_owned()
 }
 
 /// Rebuilds the request that was sent.
@@ -184,7 +190,7 @@ pub(crate) fn rebuild_request(request: &LlmRequest, sent: &SentRequest) -> Model
         omitted: sent.omitted.iter().filter_map(|key| key.parse().ok()).collect(),
     };
     let budget = Budget::restored(sent.budget, sent.max_messages, sent.retained.unwrap_or(DEFAULT_RETAINED));
-    request_within(target, request, budget, &limits)
+    request_within(target, request, budget, &limits).with_all_messages().into_owned()
 }
 
 fn request_within(
@@ -193,15 +199,35 @@ fn request_within(
     budget: Budget,
     limits: &RequestLimits,
 ) -> ModelRequest {
-    let conversation = messages::convert(&request.contents, &target);
-    let mut built = frame(target, request);
+    let mut built = frame(target.clone(), request);
     built.omitted.clone_from(&limits.omitted);
     let budget = within_context(budget, limits.context, &built);
-    built.messages.extend(conversation);
-    built.messages = history::prepare(built.messages, request.user_request.as_deref(), budget);
+    if let Some((prefix, rest)) = after_prefix(&target, request, budget) {
+        built.prefix = Some(prefix);
+        built.messages.extend(rest);
+    } else {
+        built.messages.extend(messages::convert(request.all_contents(), &target));
+        built.messages = history::prepare(built.messages, request.user_request.as_deref(), budget);
+    }
     built.options.default_output_tokens =
         limits.output.map(|output| context_budget::output_room(limits.context, output, &built));
     built
+}
+
+/// The prefix of a conversation that is within the budget, and the messages after it.
+fn after_prefix(
+    target: &ModelId,
+    request: &LlmRequest,
+    budget: Budget,
+) -> Option<(Arc<MessagePrefix>, Vec<ModelMessage>)> {
+    let prefix = prefix::messages_of(request, target, budget)?;
+    let rest = history::repair(messages::convert(&request.contents, target));
+    is_within(&prefix, &rest, budget).then_some((prefix, rest))
+}
+
+fn is_within(prefix: &MessagePrefix, rest: &[ModelMessage], budget: Budget) -> bool {
+    let cost = prefix.tokens().saturating_add(cost::of_messages(rest));
+    history::is_within(cost, prefix.messages().len() + rest.len(), budget)
 }
 
 /// A request without its conversation.
@@ -212,6 +238,7 @@ fn frame(target: ModelId, request: &LlmRequest) -> ModelRequest {
         tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
         options: options::options(&request.config, ends_with_results(&request.contents)),
         omitted: Vec::new(),
+        prefix: None,
     }
 }
 

@@ -32,7 +32,7 @@ impl CachedSession {
     }
 
     fn weight(&self) -> usize {
-        FRAME + self.session.events.bytes()
+        FRAME + self.session.events.bytes() + self.session.prefixes.bytes()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
 use adk::{
     event::Event,
     pending::PendingWork,
+    prefix::Prefixes,
     session::{Session, SessionKey},
     window::{Fronts, LoadedLog},
 };
@@ -37,6 +38,8 @@ pub struct SessionAdapter {
     pub(crate) fronts: Fronts,
     /// The budget with which sessions are loaded.
     pub(crate) budget: Budget,
+    /// What the requests of each agent begin with, kept until the session leaves the cache.
+    pub(crate) prefixes: Arc<Prefixes>,
     /// The hashes of recipe texts that are stored for this session.
     pub(crate) known_texts: Vec<String>,
 }
@@ -69,6 +72,7 @@ impl SessionAdapter {
             draft_run: snapshot.draft.map(|draft| draft.run),
             fronts: pending::fronts(&snapshot.pending),
             budget,
+            prefixes: Arc::default(),
             known_texts: Vec::new(),
         }
     }
@@ -93,6 +97,7 @@ impl SessionAdapter {
             draft: None,
             draft_run: None,
             fronts: self.fronts.clone(),
+            prefixes: Arc::clone(&self.prefixes),
             known_texts: self.known_texts.clone(),
             ..*self
         };
@@ -129,6 +134,10 @@ impl Session for SessionAdapter {
 
     fn loaded(&self) -> LoadedLog<'_> {
         self.events.loaded(&self.fronts, self.budget)
+    }
+
+    fn prefixes(&self) -> Option<&Prefixes> {
+        Some(&self.prefixes)
     }
 
     fn pending(&self) -> &PendingWork {

@@ -29,6 +29,33 @@ pub(crate) fn log() -> impl Strategy<Value = Log> {
     })
 }
 
+/// As [`log`], with many orderly exchanges in between, and a budget that is seldom exceeded.
+pub(crate) fn conversation() -> impl Strategy<Value = Log> {
+    let orderly = (text_events("user", "user"), of(answered_calls()), text_events(AGENT, "model"));
+    let orderly = orderly.prop_map(|(question, calls, answer)| {
+        let events = question.into_iter().chain(calls.into_iter().flatten()).chain(answer);
+        events.map(|event| Row { event, age: Age::Ours }).collect()
+    });
+    let chunks = vec(prop_oneof![6 => orderly, 1 => chunk()], 1..12);
+    let budget = prop_oneof![1 => budget(), 3 => Just(Budget::new(8_000, None).unwrap())];
+    (chunks, of(0_usize..6), budget).prop_map(|(chunks, skip, budget)| {
+        let rows: Vec<Row> = chunks.into_iter().flatten().take(60).collect();
+        let skip = skip.unwrap_or(0).min(rows.len());
+        Log { rows: number(rows).split_off(skip), cut: skip > 0, budget }
+    })
+}
+
+/// A call with its result.
+fn answered_calls() -> impl Strategy<Value = Vec<Event>> {
+    let id = prop_oneof![Just("call_0".to_owned()), "adk-[0-9a-f]{8}"];
+    (id, name(), object(), object(), any::<bool>()).prop_map(|(id, name, args, answer, ours)| {
+        let call = FunctionCall { id: Some(id), name, args, extra: Map::new() };
+        let mut asked = event(AGENT, "model", vec![call.clone().into()]);
+        own(&mut asked, ours);
+        vec![asked, event(AGENT, "user", vec![response_to(&call, answer)])]
+    })
+}
+
 fn budget() -> impl Strategy<Value = Budget> {
     let tokens = prop_oneof![3 => 256_u32..600, 2 => 600_u32..4_000, 1 => Just(0)];
     (tokens, of(1_usize..12)).prop_map(|(tokens, most)| Budget::new(tokens, most).unwrap())

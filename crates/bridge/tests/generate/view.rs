@@ -3,8 +3,11 @@
 use adk::{
     agent::IncludeContents,
     content::Content,
+    event::Event,
     flow::contents::{HistoryView, contents},
     model::{FunctionDeclaration, LlmRequest},
+    prefix::Prefixes,
+    window::LogRow,
 };
 use bridge::{Budget, EventsAdapter, ModelAdapter};
 use futures::StreamExt;
@@ -28,6 +31,10 @@ impl Provider for Silent {
         PROVIDER
     }
 
+    fn reads_prefix(&self) -> bool {
+        true
+    }
+
     fn stream(&self, _: ModelRequest) -> ModelStream {
         futures::stream::empty().boxed()
     }
@@ -39,13 +46,44 @@ pub(crate) fn request(rows: &[StoredMessage], budget: Budget, cut: bool) -> Mode
 }
 
 pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> ModelRequest {
-    let (user_request, events) = (events.user_request().cloned(), events.all());
-    let view =
-        HistoryView { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] };
-    let mut asked =
-        LlmRequest { contents: contents(view), user_request, tools: vec![tool()], ..LlmRequest::default() };
-    asked.config.system_instruction = Some(Content::user("You are of help."));
+    let asked = LlmRequest { contents: contents(history(events.all())), ..frame(events) };
     ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked)
+}
+
+/// The request for the first `length` events with the prefix that is kept for them, and whether it has one.
+pub(crate) fn with_prefix(
+    events: &EventsAdapter,
+    length: usize,
+    budget: Budget,
+    prefixes: &Prefixes,
+) -> (ModelRequest, bool) {
+    let view = history(&events.all()[..length]);
+    let rows: Vec<LogRow> = (0..length).map(|index| LogRow { seq: index as u64 + 1, tokens: 1 }).collect();
+    let divided = prefixes.divide(view, &rows);
+    let start = divided.as_ref().map_or(0, |divided| divided.events);
+    let contents = contents(HistoryView { events: &view.events[start..], ..view });
+    let prefix = divided.map(|divided| divided.prefix);
+    let asked = LlmRequest { contents, prefix, ..frame(events) };
+    let has_prefix = asked.prefix.is_some();
+    (ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked), has_prefix)
+}
+
+/// The request for the first `length` events, built as a whole.
+pub(crate) fn of_first(events: &EventsAdapter, length: usize, budget: Budget) -> ModelRequest {
+    let asked = LlmRequest { contents: contents(history(&events.all()[..length])), ..frame(events) };
+    ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked)
+}
+
+fn history(events: &[Arc<Event>]) -> HistoryView<'_> {
+    HistoryView { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] }
+}
+
+/// A request without contents.
+fn frame(events: &EventsAdapter) -> LlmRequest {
+    let user_request = events.user_request().cloned();
+    let mut asked = LlmRequest { user_request, tools: vec![tool()], ..LlmRequest::default() };
+    asked.config.system_instruction = Some(Content::user("You are of help."));
+    asked
 }
 
 fn tool() -> FunctionDeclaration {

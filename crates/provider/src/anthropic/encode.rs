@@ -3,20 +3,37 @@
 
 use super::{redacted_thinking, settings::AnthropicSettings};
 use crate::{
-    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolSpec, encoding,
+    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolSpec, WireApi, encoding,
+    message_list::{ListEncoder, ListFormat, ListSection, ListState, TurnKind, split_system},
+    openai::Dialect,
     tool_names::ToolNames,
     tool_schema,
-    wire_ids::{self, IdRules, WireMessage},
+    wire_ids::{IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 
-const IDS: IdRules =
+pub(crate) const IDS: IdRules =
     IdRules { max_chars: 64, accepts: |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') };
 
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
-    let options = &request.options;
+    let request = &*request.with_all_messages();
     let names = ToolNames::for_request(request);
-    let (system, messages) = split_system(&request.messages);
+    let format = ListFormat::new(WireApi::Anthropic, Dialect::COMPATIBLE, request);
+    let encoder = ListEncoder { names: &names, format };
+    let mut state = encoder.format.initial_state();
+    let messages = encoder.encode_whole(&mut state, split_system(&request.messages).1);
+    encode_around(request, stream, &encoder, (messages.into(), &state))
+}
+
+/// The body around a list of messages, which ended in this state.
+pub(crate) fn encode_around(
+    request: &ModelRequest,
+    stream: bool,
+    encoder: &ListEncoder<'_>,
+    (messages, state): (Value, &ListState),
+) -> Value {
+    let (options, names) = (&request.options, encoder.names);
+    let system = split_system(&request.messages).0;
     let mut blocks: Vec<Value> = system.into_iter().flat_map(text_blocks).collect();
     blocks.extend(
         options
@@ -25,16 +42,16 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
             .map(|schema| encoding::text_block(encoding::schema_instruction(schema))),
     );
     mark_cache(blocks.last_mut());
-    let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
+    let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, names)).collect();
     mark_cache(tools.last_mut());
-    let turns = encode_turns(messages, &names);
-    let settings = AnthropicSettings::for_request(request, &names, calls_began_with_thinking(&turns));
+    // Thinking must not follow calls that were made without it, or by another model.
+    let settings = AnthropicSettings::for_request(request, names, state.began_with_thinking.unwrap_or(true));
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !encoding::is_blank(stop)).collect();
     encoding::with_fields(
         json!({"model": request.model, "max_tokens": settings.max_tokens}),
         [
             ("system", (!blocks.is_empty()).then(|| blocks.into())),
-            ("messages", Some(turns.into())),
+            ("messages", Some(messages)),
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("tool_choice", settings.tool_choice),
             ("thinking", settings.thinking),
@@ -48,16 +65,20 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
     )
 }
 
-/// Whether the unanswered calls began with a thinking block; true if there are none. Thinking must not follow calls that
-/// were made without it, or by another model.
-fn calls_began_with_thinking(turns: &[Value]) -> bool {
-    let holds = |turn: &Value, kind: &str| {
-        turn["content"].as_array().into_iter().flatten().any(|block| block["type"] == kind)
-    };
-    let thinks =
-        |turn: &Value| turn["content"][0]["type"].as_str().is_some_and(|kind| kind.ends_with("thinking"));
-    let pairs = turns.rchunks_exact(2).take_while(|pair| holds(&pair[1], "tool_result"));
-    pairs.last().is_none_or(|pair| thinks(&pair[0]))
+/// Whether the calls since the user's last message, if there are any, began with a thinking block. `before` is the same before
+/// these turns.
+fn began_with_thinking(turns: &[AnthropicTurn], before: Option<bool>) -> Option<bool> {
+    let is_result = |block: &Value| block["type"] == "tool_result";
+    let thinks = |block: &Value| block["type"].as_str().is_some_and(|kind| kind.ends_with("thinking"));
+    let (mut began, mut first) = (before, None);
+    for (role, blocks) in turns {
+        match *role {
+            "assistant" => first = Some(blocks.first().is_some_and(thinks)),
+            _ if blocks.iter().any(is_result) => began = began.or(first),
+            _ => began = None,
+        }
+    }
+    began
 }
 
 /// Sets a cache breakpoint. The API allows four: the tools, the system prompt, and the ends of the last two user turns,
@@ -65,13 +86,6 @@ fn calls_began_with_thinking(turns: &[Value]) -> bool {
 fn mark_cache(block: Option<&mut Value>) {
     if let Some(block) = block {
         block["cache_control"] = json!({"type": "ephemeral"});
-    }
-}
-
-fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMessage]) {
-    match messages.split_first() {
-        Some((first, rest)) if first.role == Role::System => (Some(first), rest),
-        Some(_) | None => (None, messages),
     }
 }
 
@@ -97,18 +111,26 @@ fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
     })
 }
 
+/// The role and the blocks of a turn.
+type AnthropicTurn = (&'static str, Vec<Value>);
+
 /// Alternating turns that start and end with the user; neighbours of the same role are merged.
-fn encode_turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
-    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
-    for wired in wire_ids::assign_wire_ids(messages, IDS) {
+pub(crate) fn encode_list(
+    encoder: &ListEncoder<'_>,
+    state: &mut ListState,
+    ListSection { messages, is_last }: ListSection<'_>,
+) -> Option<Vec<Value>> {
+    let begins = state.last.is_none();
+    let mut turns: Vec<AnthropicTurn> = Vec::new();
+    for wired in messages.iter().map(|message| state.ids.assign(message)) {
         let (role, blocks) = match wired.message.role {
-            Role::Assistant => ("assistant", assistant_blocks(&wired, names)),
+            Role::Assistant => ("assistant", assistant_blocks(&wired, encoder.names)),
             Role::System | Role::User | Role::Tool => ("user", user_blocks(&wired)),
         };
         if blocks.is_empty() {
             continue;
         }
-        if turns.is_empty() && role == "assistant" {
+        if begins && turns.is_empty() && role == "assistant" {
             turns.push(("user", vec![encoding::text_block(encoding::EARLIER_OMITTED)]));
         }
         match turns.last_mut() {
@@ -116,14 +138,23 @@ fn encode_turns(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
             Some(_) | None => turns.push((role, blocks)),
         }
     }
-    if turns.last().is_none_or(|(role, _)| *role == "assistant") {
-        let text = if turns.is_empty() { encoding::EMPTY_MESSAGE } else { encoding::CONTINUE };
+    if !begins && turns.first().map(|(role, _)| *role) == state.last.map(|last| last.role) {
+        return None;
+    }
+    if is_last && turns.last().is_none_or(|(role, _)| *role == "assistant") {
+        let is_empty = turns.is_empty() && begins;
+        let text = if is_empty { encoding::EMPTY_MESSAGE } else { encoding::CONTINUE };
         turns.push(("user", vec![encoding::text_block(text)]));
     }
-    for (_, blocks) in turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2) {
-        mark_cache(blocks.last_mut());
+    let users = turns.iter_mut().rev().filter(|(role, _)| is_last && *role == "user").take(2);
+    let marked = users.map(|(_, blocks)| mark_cache(blocks.last_mut())).count();
+    if is_last && !begins && marked < 2 {
+        // A mark belongs into the turns that are encoded already.
+        return None;
     }
-    turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
+    state.began_with_thinking = began_with_thinking(&turns, state.began_with_thinking);
+    state.last = turns.last().map(|(role, _)| TurnKind { role, is_response: false }).or(state.last);
+    Some(turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect())
 }
 
 /// Encodes an assistant message. The API rejects a message that ends with thinking, so trailing thoughts are omitted.

@@ -11,4 +11,4 @@ pub use decode::AnthropicDecoder;
 pub use encode::encode;
 pub use settings::unsupported_options;
 
-pub(crate) use encode::accepts_media;
+pub(crate) use encode::{IDS, accepts_media, encode_around, encode_list};

@@ -4,28 +4,43 @@
 
 use super::settings::{self, GeminiModel};
 use crate::{
-    Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolCall, ToolSpec, encoding,
+    Media, MediaSource, MessagePart, ModelRequest, Role, ToolCall, ToolSpec, WireApi, encoding,
+    message_list::{ListEncoder, ListFormat, ListSection, ListState, TurnKind, split_system},
+    openai::Dialect,
     tool_names::ToolNames,
     tool_schema,
-    wire_ids::{self, IdRules, WireMessage},
+    wire_ids::{IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 
 /// Any id is accepted; only repeated ids change.
-const IDS: IdRules = IdRules { max_chars: 256, accepts: |_| true };
+pub(crate) const IDS: IdRules = IdRules { max_chars: 256, accepts: |_| true };
 
 /// Gemini 3 requires a signature on the first call of a turn. This value replaces it for calls of other models.
 const SIGNATURE_PLACEHOLDER: &str = "skip_thought_signature_validator";
 
 pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
-    let (system, messages) = match request.messages.split_first() {
-        Some((first, rest)) if first.role == Role::System => (Some(first), rest),
-        Some(_) | None => (None, request.messages.as_slice()),
-    };
+    let request = &*request.with_all_messages();
+    let names = ToolNames::for_request(request);
+    let format = ListFormat::new(WireApi::Gemini, Dialect::COMPATIBLE, request);
+    let encoder = ListEncoder { names: &names, format };
+    let rest = split_system(&request.messages).1;
+    let contents = encoder.encode_whole(&mut encoder.format.initial_state(), rest);
+    encode_around(request, &encoder, contents.into())
+}
+
+/// Whether this model requires a signature on the first call of a turn.
+pub(crate) fn requires_call_signature(model: &str) -> bool {
+    GeminiModel::from_name(model).requires_call_signature()
+}
+
+/// The body around a list of contents.
+pub(crate) fn encode_around(request: &ModelRequest, encoder: &ListEncoder<'_>, contents: Value) -> Value {
+    let names = encoder.names;
+    let system = split_system(&request.messages).0;
     let mut instruction: Vec<Value> =
         system.into_iter().flat_map(|message| message.parts.iter().filter_map(text_part)).collect();
-    let names = ToolNames::for_request(request);
-    let declared: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
+    let declared: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, names)).collect();
     let mut generation = settings::generation_config(request);
     if let Some(schema) = &request.options.response_schema {
         // Gemini does not allow a response schema together with tools.
@@ -36,17 +51,13 @@ pub fn encode(request: &ModelRequest, _stream: bool) -> Value {
             instruction.push(json!({"text": encoding::schema_instruction(schema)}));
         }
     }
-    let encoder = GeminiEncoder {
-        names: &names,
-        sign_first_call: GeminiModel::from_name(&request.model).requires_call_signature(),
-    };
     encoding::with_fields(
         json!({}),
         [
             ("systemInstruction", (!instruction.is_empty()).then(|| json!({"parts": instruction}))),
-            ("contents", Some(encoder.contents(messages).into())),
+            ("contents", Some(contents)),
             ("tools", (!declared.is_empty()).then(|| json!([{"functionDeclarations": declared}]))),
-            ("toolConfig", settings::tool_config(request, &names)),
+            ("toolConfig", settings::tool_config(request, names)),
             ("safetySettings", request.options.safety_settings.clone()),
             ("generationConfig", (!generation.is_empty()).then(|| generation.into())),
         ],
@@ -68,6 +79,10 @@ struct GeminiTurn {
 }
 
 impl GeminiTurn {
+    fn kind(&self) -> TurnKind {
+        TurnKind { role: self.role, is_response: self.is_response }
+    }
+
     fn user_text(text: &str) -> Self {
         Self { role: "user", is_response: false, parts: vec![json!({"text": text})] }
     }
@@ -80,32 +95,37 @@ struct GeminiEncoder<'a> {
     sign_first_call: bool,
 }
 
-impl GeminiEncoder<'_> {
-    fn contents(&self, messages: &[ModelMessage]) -> Vec<Value> {
-        let mut turns: Vec<GeminiTurn> = Vec::new();
-        for turn in
-            wire_ids::assign_wire_ids(messages, IDS).iter().flat_map(|wired| self.encode_message(wired))
-        {
-            if turns.is_empty() && turn.role == "model" {
-                turns.push(GeminiTurn::user_text(encoding::EARLIER_OMITTED));
-            }
-            match turns.last_mut() {
-                Some(last) if last.role == turn.role && last.is_response == turn.is_response => {
-                    last.parts.extend(turn.parts);
-                }
-                Some(_) | None => turns.push(turn),
-            }
+pub(crate) fn encode_list(
+    encoder: &ListEncoder<'_>,
+    state: &mut ListState,
+    ListSection { messages, is_last }: ListSection<'_>,
+) -> Option<Vec<Value>> {
+    let ListEncoder { names, format } = encoder;
+    let encoder = GeminiEncoder { names, sign_first_call: format.signs_first_call };
+    let begins = state.last.is_none();
+    let mut turns: Vec<GeminiTurn> = Vec::new();
+    for turn in messages.iter().flat_map(|message| encoder.encode_message(&state.ids.assign(message))) {
+        if begins && turns.is_empty() && turn.role == "model" {
+            turns.push(GeminiTurn::user_text(encoding::EARLIER_OMITTED));
         }
-        if turns.last().is_none_or(|turn| turn.role == "model") {
-            turns.push(GeminiTurn::user_text(if turns.is_empty() {
-                encoding::EMPTY_MESSAGE
-            } else {
-                encoding::CONTINUE
-            }));
+        match turns.last_mut() {
+            Some(last) if last.kind() == turn.kind() => last.parts.extend(turn.parts),
+            Some(_) | None => turns.push(turn),
         }
-        turns.into_iter().map(|turn| json!({"role": turn.role, "parts": turn.parts})).collect()
     }
+    if !begins && turns.first().map(GeminiTurn::kind) == state.last {
+        return None;
+    }
+    if is_last && turns.last().is_none_or(|turn| turn.role == "model") {
+        let is_empty = turns.is_empty() && begins;
+        let text = if is_empty { encoding::EMPTY_MESSAGE } else { encoding::CONTINUE };
+        turns.push(GeminiTurn::user_text(text));
+    }
+    state.last = turns.last().map(GeminiTurn::kind).or(state.last);
+    Some(turns.into_iter().map(|turn| json!({"role": turn.role, "parts": turn.parts})).collect())
+}
 
+impl GeminiEncoder<'_> {
     fn encode_message(&self, wired: &WireMessage<'_>) -> Vec<GeminiTurn> {
         let (role, parts) = match wired.message.role {
             Role::Assistant => ("model", self.model_parts(wired)),

@@ -10,4 +10,4 @@ pub use decode::GeminiDecoder;
 pub use encode::encode;
 pub use settings::unsupported_options;
 
-pub(crate) use encode::accepts_media;
+pub(crate) use encode::{IDS, accepts_media, encode_around, encode_list, requires_call_signature};

@@ -2,31 +2,63 @@
 
 use super::schema;
 use crate::{
-    GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, ReasoningEffort, Role,
-    ToolChoice, ToolSpec, encoding,
+    GenerationOptions, Media, MediaSource, MessagePart, ModelRequest, ReasoningEffort, Role, ToolChoice,
+    ToolSpec, WireApi, encoding,
+    message_list::{ListEncoder, ListFormat, ListSection, ListState, split_system},
+    openai::Dialect,
     tool_names::ToolNames,
-    wire_ids::{self, IdRules, WireMessage},
+    wire_ids::{IdRules, WireMessage},
 };
 use serde_json::{Map, Value, json};
 use shared_text::SharedText;
 
 /// Ollama accepts any id; longer ones come from other providers.
-const IDS: IdRules = IdRules { max_chars: 64, accepts: |c| c.is_ascii_graphic() };
+pub(crate) const IDS: IdRules = IdRules { max_chars: 64, accepts: |c| c.is_ascii_graphic() };
 
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
-    let options = &request.options;
+    let request = &*request.with_all_messages();
     let names = ToolNames::for_request(request);
-    let declared = request.tools.iter().filter(|_| options.tool_choice != Some(ToolChoice::None));
-    let tools: Vec<Value> = declared.map(|spec| tool_declaration(spec, &names)).collect();
-    // A model with an enforced format cannot call tools, so the schema becomes an instruction.
-    let (format, instruction) = match &options.response_schema {
-        Some(schema) if tools.is_empty() && schema.is_object() => (Some(schema.clone()), None),
-        Some(schema) => (None, Some(encoding::schema_instruction(schema))),
-        None => (None, None),
-    };
+    let format = ListFormat::new(WireApi::Ollama, Dialect::COMPATIBLE, request);
+    let encoder = ListEncoder { names: &names, format };
+    let mut messages = encode_leading(request, &encoder);
+    let rest = split_system(&request.messages).1;
+    messages.extend(encoder.encode_whole(&mut encoder.format.initial_state(), rest));
+    if messages.is_empty() {
+        messages.push(empty_message());
+    }
+    encode_around(request, stream, &encoder, messages.into())
+}
+
+/// The message of a list without messages.
+pub(crate) fn empty_message() -> Value {
+    json!({"role": "user", "content": encoding::EMPTY_MESSAGE})
+}
+
+/// The tools that the model may call.
+fn declared(request: &ModelRequest) -> impl Iterator<Item = &ToolSpec> {
+    request.tools.iter().filter(|_| request.options.tool_choice != Some(ToolChoice::None))
+}
+
+/// The schema that the server enforces. A model with an enforced format cannot call tools; otherwise the schema becomes an
+/// instruction.
+fn enforced_schema(request: &ModelRequest) -> Option<&Value> {
+    let schema = request.options.response_schema.as_ref();
+    schema.filter(|schema| declared(request).next().is_none() && schema.is_object())
+}
+
+/// The body around a list of messages.
+pub(crate) fn encode_around(
+    request: &ModelRequest,
+    stream: bool,
+    encoder: &ListEncoder<'_>,
+    messages: Value,
+) -> Value {
+    let options = &request.options;
+    let tools: Vec<Value> = declared(request).map(|spec| tool_declaration(spec, encoder.names)).collect();
+    let format = enforced_schema(request).cloned();
     let settings = model_options(options);
     encoding::with_fields(
-        json!({"model": request.model, "messages": messages(&request.messages, &names, instruction)}),
+        json!({"model": request.model, "messages": messages}),
         [
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("format", format),
@@ -82,10 +114,28 @@ fn tool_declaration(tool: &ToolSpec, names: &ToolNames) -> Value {
     }})
 }
 
-fn messages(messages: &[ModelMessage], names: &ToolNames, instruction: Option<String>) -> Vec<Value> {
+/// The messages before the conversation: a schema as an instruction, and the system message.
+pub(crate) fn encode_leading(request: &ModelRequest, encoder: &ListEncoder<'_>) -> Vec<Value> {
+    let schema = request.options.response_schema.as_ref().filter(|_| enforced_schema(request).is_none());
+    let instruction = schema.map(encoding::schema_instruction);
+    let mut leading: Vec<Value> = instruction
+        .map(|instruction| json!({"role": "system", "content": instruction}))
+        .into_iter()
+        .collect();
+    let mut ids = encoder.format.initial_state().ids;
+    let system = split_system(&request.messages).0;
+    leading.extend(system.and_then(|system| text_message("system", &ids.assign(system))));
+    leading
+}
+
+pub(crate) fn encode_list(
+    encoder: &ListEncoder<'_>,
+    state: &mut ListState,
+    ListSection { messages, is_last: _ }: ListSection<'_>,
+) -> Option<Vec<Value>> {
+    let names = encoder.names;
     let mut encoded: Vec<Value> = Vec::new();
-    encoded.extend(instruction.map(|instruction| json!({"role": "system", "content": instruction})));
-    for wired in wire_ids::assign_wire_ids(messages, IDS) {
+    for wired in messages.iter().map(|message| state.ids.assign(message)) {
         match wired.message.role {
             Role::System => encoded.extend(text_message("system", &wired)),
             Role::User => encoded.push(
@@ -99,10 +149,7 @@ fn messages(messages: &[ModelMessage], names: &ToolNames, instruction: Option<St
             }
         }
     }
-    if encoded.is_empty() {
-        encoded.push(json!({"role": "user", "content": encoding::EMPTY_MESSAGE}));
-    }
-    encoded
+    Some(encoded)
 }
 
 /// A message with all texts joined, and its images.

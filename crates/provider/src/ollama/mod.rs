@@ -7,4 +7,4 @@ mod schema;
 pub use decode::OllamaDecoder;
 pub use encode::{encode, unsupported_options};
 
-pub(crate) use encode::accepts_media;
+pub(crate) use encode::{IDS, accepts_media, empty_message, encode_around, encode_leading, encode_list};

@@ -3,15 +3,16 @@
 use super::{Dialect, ReasoningEcho, reasoning_details::ReasoningDetails, strict_schema};
 use crate::{
     GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, ReasoningEffort, Role,
-    ToolCall, ToolChoice, ToolSpec, encoding,
+    ToolCall, ToolChoice, ToolSpec, WireApi, encoding,
+    message_list::{ListEncoder, ListFormat, ListSection, ListState, TurnKind, split_system},
     tool_names::ToolNames,
     tool_schema,
     truncate::truncate_chars,
-    wire_ids::{self, IdRules, WireMessage},
+    wire_ids::{IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 
-const IDS: IdRules = IdRules { max_chars: 40, accepts: |c| c.is_ascii_graphic() };
+pub(crate) const IDS: IdRules = IdRules { max_chars: 40, accepts: |c| c.is_ascii_graphic() };
 
 /// The maximum length of a tool description.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
@@ -25,17 +26,40 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
 }
 
 pub fn encode_for(request: &ModelRequest, stream: bool, dialect: &Dialect) -> Value {
-    let dialect = *dialect;
-    let options = &request.options;
+    let request = &*request.with_all_messages();
     let names = ToolNames::for_request(request);
-    let tools: Vec<Value> =
-        request.tools.iter().map(|spec| tool_declaration(spec, &names, dialect)).collect();
+    let encoder = ListEncoder { names: &names, format: ListFormat::new(WireApi::Chat, *dialect, request) };
+    let mut messages = encode_leading(request, &encoder);
+    let rest = split_system(&request.messages).1;
+    messages.extend(encoder.encode_whole(&mut encoder.format.initial_state(), rest));
+    if messages.is_empty() {
+        messages.push(empty_message());
+    }
+    encode_around(request, stream, &encoder, messages.into())
+}
+
+/// The message of a list without messages.
+pub(crate) fn empty_message() -> Value {
+    json!({"role": "user", "content": encoding::EMPTY_MESSAGE})
+}
+
+/// The body around a list of messages.
+pub(crate) fn encode_around(
+    request: &ModelRequest,
+    stream: bool,
+    encoder: &ListEncoder<'_>,
+    messages: Value,
+) -> Value {
+    let ListEncoder { names, format: ListFormat { dialect, .. } } = encoder;
+    let (names, dialect) = (*names, *dialect);
+    let options = &request.options;
+    let tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, names, dialect)).collect();
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(MAX_STOPS).collect();
-    let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
+    let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, names));
     let format = options.response_schema.as_ref().and_then(|schema| response_format(schema, dialect));
     let limit = if dialect.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
     encoding::with_fields(
-        json!({"model": request.model, "messages": messages(request, &names, dialect, format.is_none())}),
+        json!({"model": request.model, "messages": messages}),
         [
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("tool_choice", choice),
@@ -112,22 +136,38 @@ fn response_format(schema: &Value, dialect: Dialect) -> Option<Value> {
     )
 }
 
-fn messages(
-    request: &ModelRequest,
-    names: &ToolNames,
-    dialect: Dialect,
-    schema_as_instruction: bool,
-) -> Vec<Value> {
-    let instruction = request
-        .options
-        .response_schema
-        .as_ref()
-        .filter(|_| schema_as_instruction)
-        .map(encoding::schema_instruction);
-    let last_user =
-        request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
-    let mut encoded: Vec<Value> = message("system", instruction.map(Value::from));
-    for (index, wired) in wire_ids::assign_wire_ids(&request.messages, IDS).iter().enumerate() {
+/// The messages before the conversation: a schema as an instruction, and the system message.
+pub(crate) fn encode_leading(request: &ModelRequest, encoder: &ListEncoder<'_>) -> Vec<Value> {
+    let schema = request.options.response_schema.as_ref();
+    let instruction = schema.filter(|schema| response_format(schema, encoder.format.dialect).is_none());
+    let mut leading = message("system", instruction.map(encoding::schema_instruction).map(Value::from));
+    leading.extend(
+        split_system(&request.messages)
+            .0
+            .map(joined_text)
+            .into_iter()
+            .flat_map(|text| message("system", text)),
+    );
+    leading
+}
+
+pub(crate) fn encode_list(
+    encoder: &ListEncoder<'_>,
+    state: &mut ListState,
+    ListSection { messages, is_last }: ListSection<'_>,
+) -> Option<Vec<Value>> {
+    let (names, dialect) = (encoder.names, encoder.format.dialect);
+    let last_user = messages.iter().rposition(|message| message.role == Role::User);
+    // A list that continues after this section continues with a message of the user.
+    let is_current = |index: usize| is_last && last_user.is_none_or(|last_user| index > last_user);
+    let begins_with_user = messages.first().is_some_and(|first| first.role == Role::User);
+    if state.last.is_some() && !begins_with_user {
+        return None;
+    }
+    state.last = Some(TurnKind { role: "", is_response: false });
+    let mut encoded: Vec<Value> = Vec::new();
+    for (index, wired) in messages.iter().map(|message| state.ids.assign(message)).enumerate() {
+        let wired = &wired;
         match wired.message.role {
             Role::System => encoded.extend(message("system", joined_text(wired.message))),
             Role::User => {
@@ -136,14 +176,11 @@ fn messages(
                     user_content(wired).or_else(|| Some(encoding::EMPTY_MESSAGE.into())),
                 ));
             }
-            Role::Assistant => encoded.extend(assistant_message(wired, names, dialect, index > last_user)),
+            Role::Assistant => encoded.extend(assistant_message(wired, names, dialect, is_current(index))),
             Role::Tool => encoded.extend(tool_messages(wired)),
         }
     }
-    if encoded.is_empty() {
-        encoded.push(json!({"role": "user", "content": encoding::EMPTY_MESSAGE}));
-    }
-    encoded
+    Some(encoded)
 }
 
 fn message(role: &str, content: Option<Value>) -> Vec<Value> {

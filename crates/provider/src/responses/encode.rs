@@ -3,17 +3,18 @@
 use super::opaque::{OpaquePhase, OpaqueReasoning};
 use crate::{
     GenerationOptions, Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolChoice,
-    ToolSpec, encoding,
-    openai::{effort_level, strict_schema},
+    ToolSpec, WireApi, encoding,
+    message_list::{ListEncoder, ListFormat, ListSection, ListState, split_system},
+    openai::{Dialect, effort_level, strict_schema},
     tool_names::ToolNames,
     tool_schema,
     truncate::truncate_chars,
-    wire_ids::{self, IdRules, WireMessage},
+    wire_ids::{IdRules, WireMessage},
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-const IDS: IdRules = IdRules { max_chars: 64, accepts: |c| c.is_ascii_graphic() };
+pub(crate) const IDS: IdRules = IdRules { max_chars: 64, accepts: |c| c.is_ascii_graphic() };
 
 /// The maximum length of a tool description.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
@@ -25,15 +26,38 @@ const MIN_OUTPUT_TOKENS: u32 = 16;
 const NON_REASONING_MODELS: [&str; 4] = ["gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat"];
 
 pub fn encode(request: &ModelRequest, stream: bool) -> Value {
-    let options = &request.options;
+    let request = &*request.with_all_messages();
     let names = ToolNames::for_request(request);
-    let (system, rest) = split_system(&request.messages);
+    let format = ListFormat::new(WireApi::Responses, Dialect::OPENAI, request);
+    let encoder = ListEncoder { names: &names, format };
+    let rest = split_system(&request.messages).1;
+    let mut items = encoder.encode_whole(&mut encoder.format.initial_state(), rest);
+    if items.is_empty() {
+        items.push(empty_item());
+    }
+    encode_around(request, stream, &encoder, items.into())
+}
+
+/// The item of a list without items.
+pub(crate) fn empty_item() -> Value {
+    message_of("user", &[input_text(encoding::EMPTY_MESSAGE)])
+}
+
+/// The body around a list of items.
+pub(crate) fn encode_around(
+    request: &ModelRequest,
+    stream: bool,
+    encoder: &ListEncoder<'_>,
+    items: Value,
+) -> Value {
+    let (options, names) = (&request.options, encoder.names);
+    let system = split_system(&request.messages).0;
     let format = options.response_schema.as_ref().and_then(response_format);
     let instruction =
         options.response_schema.as_ref().filter(|_| format.is_none()).map(encoding::schema_instruction);
     let instructions: Vec<String> = system.into_iter().flat_map(text_parts).chain(instruction).collect();
-    let tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, &names)).collect();
-    let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, &names));
+    let tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, names)).collect();
+    let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, names));
     let reasoning = options.reasoning.map(|effort| match effort_level(effort) {
         "none" => json!({"effort": "none"}),
         level => json!({"effort": level, "summary": "auto"}),
@@ -43,7 +67,7 @@ pub fn encode(request: &ModelRequest, stream: bool) -> Value {
         json!({"model": request.model, "store": false}),
         [
             ("instructions", (!instructions.is_empty()).then(|| instructions.join("\n").into())),
-            ("input", Some(input_items(rest, &names).into())),
+            ("input", Some(items)),
             ("include", include),
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("tool_choice", choice),
@@ -73,13 +97,6 @@ pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
 fn is_reasoning_model(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     !NON_REASONING_MODELS.iter().any(|prefix| name.starts_with(prefix))
-}
-
-fn split_system(messages: &[ModelMessage]) -> (Option<&ModelMessage>, &[ModelMessage]) {
-    match messages.split_first() {
-        Some((first, rest)) if first.role == Role::System => (Some(first), rest),
-        Some(_) | None => (None, messages),
-    }
 }
 
 fn text_parts(message: &ModelMessage) -> impl Iterator<Item = String> {
@@ -137,11 +154,13 @@ fn response_format(schema: &Value) -> Option<Value> {
     })
 }
 
-fn input_items(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
+pub(crate) fn encode_list(
+    encoder: &ListEncoder<'_>,
+    state: &mut ListState,
+    ListSection { messages, is_last: _ }: ListSection<'_>,
+) -> Option<Vec<Value>> {
     let mut items = Vec::new();
-    // The API rejects a repeated item id.
-    let mut sent_ids = HashSet::new();
-    for wired in wire_ids::assign_wire_ids(messages, IDS) {
+    for wired in messages.iter().map(|message| state.ids.assign(message)) {
         match wired.message.role {
             Role::System => items.extend(message_item("system", &content_blocks(&wired))),
             Role::User => {
@@ -151,18 +170,19 @@ fn input_items(messages: &[ModelMessage], names: &ToolNames) -> Vec<Value> {
                 }
                 items.extend(message_item("user", &content));
             }
-            Role::Assistant => items.extend(assistant_items(&wired, names, &mut sent_ids)),
+            Role::Assistant => items.extend(assistant_items(&wired, encoder.names, &mut state.reasoning_ids)),
             Role::Tool => items.extend(result_items(&wired)),
         }
     }
-    if items.is_empty() {
-        items.extend(message_item("user", &[input_text(encoding::EMPTY_MESSAGE)]));
-    }
-    items
+    Some(items)
 }
 
 fn message_item(role: &str, content: &[Value]) -> Option<Value> {
-    (!content.is_empty()).then(|| json!({"type": "message", "role": role, "content": content}))
+    (!content.is_empty()).then(|| message_of(role, content))
+}
+
+fn message_of(role: &str, content: &[Value]) -> Value {
+    json!({"type": "message", "role": role, "content": content})
 }
 
 /// Encodes an assistant message. The API rejects reasoning without the item that follows it, so trailing reasoning is

@@ -9,4 +9,4 @@ mod wire;
 pub use decode::ResponsesDecoder;
 pub use encode::{encode, unsupported_options};
 
-pub(crate) use encode::accepts_media;
+pub(crate) use encode::{IDS, accepts_media, empty_item, encode_around, encode_list};

@@ -47,7 +47,7 @@ impl ScriptedProvider {
     }
 
     fn response_steps(&self, request: &ModelRequest) -> Result<Vec<PlaybackStep>, Error> {
-        let prompt = ScriptPrompt::from_messages(&request.messages);
+        let prompt = ScriptPrompt::from_request(request);
         let rule = self
             .script
             .rules
@@ -140,6 +140,10 @@ impl ScriptedProvider {
 impl Provider for ScriptedProvider {
     fn name(&self) -> &'static str {
         "scripted"
+    }
+
+    fn reads_prefix(&self) -> bool {
+        true
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {

@@ -2,7 +2,7 @@
 //! between.
 
 use super::script::ScriptCondition;
-use crate::{MessagePart, ModelMessage, Role, ToolResult};
+use crate::{MessagePart, MessagePrefix, ModelMessage, ModelRequest, Role, ToolResult};
 
 #[derive(Debug)]
 pub(super) struct ScriptPrompt<'a> {
@@ -16,18 +16,16 @@ pub(super) struct ScriptPrompt<'a> {
 }
 
 impl<'a> ScriptPrompt<'a> {
-    pub(super) fn from_messages(messages: &'a [ModelMessage]) -> Self {
-        let user_at = messages.iter().rposition(is_user_text);
-        let since = &messages[user_at.map_or(0, |at| at + 1)..];
+    pub(super) fn from_request(request: &'a ModelRequest) -> Self {
+        let prefix = request.prefix.as_deref().map(MessagePrefix::messages).unwrap_or_default();
+        let newest_first = || request.messages.iter().rev().chain(prefix.iter().rev());
+        let is_assistant = |message: &&ModelMessage| message.role == Role::Assistant;
+        let since = newest_first().take_while(|message| !is_user_text(message));
         Self {
-            user: user_at.map(|at| last_text(&messages[at])).unwrap_or_default(),
-            model: messages
-                .iter()
-                .rfind(|message| message.role == Role::Assistant)
-                .map(last_text)
-                .unwrap_or_default(),
-            tool: messages.last().and_then(|message| message.results().last()),
-            turn: since.iter().filter(|message| message.role == Role::Assistant).count(),
+            user: newest_first().find(|message| is_user_text(message)).map(last_text).unwrap_or_default(),
+            model: newest_first().find(is_assistant).map(last_text).unwrap_or_default(),
+            tool: newest_first().next().and_then(|message| message.results().last()),
+            turn: since.filter(is_assistant).count(),
         }
     }
 

@@ -49,6 +49,7 @@ fn request() -> ModelRequest {
             ..GenerationOptions::default()
         },
         omitted: Vec::new(),
+        prefix: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! extends the previous request.
 
 mod generated;
+mod prefixes;
 mod wire_calls;
 
 use generated::{CaseTally, GeneratedRequest};

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// The newest exchanges that fit, in order. Input and output are legal. `before` is the user's request in a message
 /// before the input.
 pub fn fit(messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
-    let before = before.filter(|_| messages.first().and_then(user_request).is_none());
+    let before = before.filter(|_| needs_preamble(&messages));
     let messages = opened(messages, before, budget);
     let costs: Vec<u32> = messages.iter().map(cost::of_message).collect();
     let total = costs.iter().copied().fold(0, u32::saturating_add);
@@ -31,18 +31,35 @@ pub fn fit(messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) ->
 
 /// Whether [`fit`] leaves the messages as they are, and they use no more than a share of the budget.
 pub fn fits(messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget, share: WindowShare) -> bool {
-    let before = before.filter(|_| messages.first().and_then(user_request).is_none());
     let messages = opened(messages, before, budget);
-    let most = budget.share(share);
-    cost::of_messages(&messages) <= most.tokens() && messages.len() <= max_messages(most)
+    is_within(cost::of_messages(&messages), messages.len(), budget.share(share))
+}
+
+/// Whether messages of this cost and number are within a budget.
+pub(crate) fn is_within(cost: u32, messages: usize, budget: Budget) -> bool {
+    cost <= budget.tokens() && messages <= max_messages(budget)
 }
 
 /// The messages with a preamble, if the user's request lies before them.
-fn opened(mut messages: Vec<ModelMessage>, before: Option<&str>, budget: Budget) -> Vec<ModelMessage> {
-    if before.is_some() {
+pub(crate) fn opened(
+    mut messages: Vec<ModelMessage>,
+    before: Option<&str>,
+    budget: Budget,
+) -> Vec<ModelMessage> {
+    if before.is_some() && needs_preamble(&messages) {
         prepend_preamble(&mut messages, preamble(before, budget));
     }
     messages
+}
+
+/// Whether the messages begin without the user's request.
+fn needs_preamble(messages: &[ModelMessage]) -> bool {
+    messages.first().and_then(user_request).is_none()
+}
+
+/// The text of the preamble after the user's request `before`.
+pub(crate) fn preamble_text(before: Option<&str>, budget: Budget) -> Option<String> {
+    before.map(|before| quoted_request(before, budget))
 }
 
 /// The window of messages that exceed the budget: the position of a front that starts at the first message and, whenever
@@ -161,12 +178,14 @@ fn prepend_preamble(messages: &mut Vec<ModelMessage>, preamble: MessagePart) {
 /// turns.
 fn preamble(user_request: Option<&str>, budget: Budget) -> MessagePart {
     let text = match user_request {
-        Some(user_request) => {
-            format!("{EARLIER}{REQUEST}{}", shorten::text(user_request, user_request_room(budget)))
-        }
+        Some(user_request) => quoted_request(user_request, budget),
         None => EARLIER.to_owned(),
     };
     MessagePart::note(text)
+}
+
+fn quoted_request(user_request: &str, budget: Budget) -> String {
+    format!("{EARLIER}{REQUEST}{}", shorten::text(user_request, user_request_room(budget)))
 }
 
 /// Maximum tokens of the quoted request.

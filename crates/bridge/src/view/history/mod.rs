@@ -10,8 +10,9 @@ mod shorten;
 mod window;
 
 pub use fit::{fit, fits};
+pub(crate) use fit::{is_within, opened, preamble_text};
 pub(crate) use notes::{correction, is_legacy_correction};
-pub use repair::repair;
+pub use repair::{repair, repair_beginning, repair_continuation};
 pub use window::window;
 
 use crate::view::budget::Budget;

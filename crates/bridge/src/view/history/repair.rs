@@ -26,6 +26,27 @@ pub fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     repaired.finish()
 }
 
+/// As [`repair`], for messages that others follow. `None` unless the last one is the assistant's, so that the next one neither
+/// joins nor changes it.
+pub fn repair_beginning(messages: Vec<ModelMessage>) -> Option<Vec<ModelMessage>> {
+    let mut repaired = RepairedHistory::default();
+    for message in messages {
+        repaired.push(message);
+    }
+    repaired.close();
+    let mut messages = repaired.messages;
+    let ends = messages.last().is_some_and(|last| last.role == Role::Assistant);
+    begin_with_user(&mut messages);
+    ends.then_some(messages)
+}
+
+/// As [`repair_beginning`], for messages that follow others. `None` unless they begin with the user's.
+pub fn repair_continuation(messages: Vec<ModelMessage>) -> Option<Vec<ModelMessage>> {
+    let messages = repair_beginning(messages)?;
+    let is_note = |part: &MessagePart| matches!(part, MessagePart::Text { text, note: true, .. } if text.as_str() == EARLIER);
+    messages.first().is_some_and(|first| !first.parts.iter().all(is_note)).then_some(messages)
+}
+
 /// Fast path: whether user and assistant alternate with text alone, as in most histories.
 fn is_plain(messages: &[ModelMessage]) -> bool {
     let words = |part: &MessagePart| matches!(part, MessagePart::Text { text, signature: None, .. } if has_text(text));
@@ -38,13 +59,17 @@ fn is_plain(messages: &[ModelMessage]) -> bool {
 
 /// Ensures that the first message is the user's and that the last is not the assistant's.
 fn framed_by_user(mut messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
-    if messages.first().is_none_or(|first| first.role != Role::User) {
-        messages.insert(0, ModelMessage::new(Role::User, vec![MessagePart::note(EARLIER)]));
-    }
+    begin_with_user(&mut messages);
     if messages.last().is_some_and(|last| last.role == Role::Assistant) {
         messages.push(ModelMessage::new(Role::User, vec![MessagePart::note(PLEASE_CONTINUE)]));
     }
     messages
+}
+
+fn begin_with_user(messages: &mut Vec<ModelMessage>) {
+    if messages.first().is_none_or(|first| first.role != Role::User) {
+        messages.insert(0, ModelMessage::new(Role::User, vec![MessagePart::note(EARLIER)]));
+    }
 }
 
 #[derive(Default)]

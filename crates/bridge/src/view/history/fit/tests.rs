@@ -299,7 +299,7 @@ fn front_of_a_growing_conversation_advances_in_strides() {
             fronts.push(front);
         }
     }
-    assert_snapshot!(fronts.join(" "), @"");
+    assert_snapshot!(fronts.join(" "), @"0 12 24 36 48 60 72 84 96 108");
 }
 
 #[test]
