@@ -8,10 +8,13 @@
 //! | [`run`] | runs, their queue and leases, and taking over the runs of a dead owner |
 //! | [`owner`] | the processes that own runs, and their liveness |
 //! | [`draft`] | streamed text that is not in the log yet |
+//! | [`listing`] | all sessions of a user |
 //! | [`log`] | paged reads of a session, of a run, and of the state log |
 //! | [`pending`] | pending work: state derived from the part of the log before the tail |
+//! | [`purge`] | deleting the rows of deleted sessions |
 //! | [`recipe`] | how the request of a model call was built |
 //! | [`artifact`] | versioned files of a session or a user |
+//! | [`usage`] | the tokens of model calls, summed |
 //! | `import` (feature `import`) | imports databases of Lango in Go |
 //! | [`memory`], [`sqlite`] | the two backends; `testkit::store_suite` tests what every backend must do |
 //!
@@ -26,33 +29,42 @@ mod error;
 pub mod import;
 mod key;
 pub mod lifecycle;
+pub mod listing;
 pub mod log;
 pub mod memory;
 pub mod message;
 pub mod owner;
 pub mod pending;
+pub mod purge;
 pub mod recipe;
 pub mod run;
 pub mod sqlite;
 pub mod store;
+pub mod usage;
 
 pub use artifact::{Artifact, ArtifactKey, ArtifactStore, NewArtifact};
 pub use draft::{Draft, Drafts};
 pub use error::{Error, Result};
 pub use key::{Seq, SessionKey};
 pub use lifecycle::RunStatus;
+pub use listing::{HeadPage, SessionHead, SessionListing};
 pub use log::{PageRequest, SessionLog, StateEntry};
 pub use message::{SessionMessage, StoredMessage, ToolCall};
 pub use owner::{Heartbeat, Liveness, OwnerClaim, OwnerStatus, Owners};
 pub use pending::{PendingEntry, PendingEntryChange};
+pub use purge::{Purge, PurgeProgress, PurgeSlice};
 pub use recipe::{NewRecipe, RecipeQuery, RecipeText, Recipes, StoredRecipe};
 pub use run::{
     Activity, GoneOwner, IdempotencyKey, Lease, NewRun, OwnedRun, RunLog, RunRecord, RunStore, TakeOver,
     TakenOver, TakenOverState, Withdrawal,
 };
 pub use store::{
-    Commit, Committed, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, SettledMessage,
-    Snapshot, Start, StartedTurn, StateChange, TailBudget, TurnChange,
+    Commit, Committed, ListOrder, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore,
+    SettledMessage, Snapshot, Start, StartedTurn, StateChange, TailBudget, TurnChange,
+};
+pub use usage::{
+    TokenCounts, UncountedPage, UncountedRow, UsageEntry, UsageGroup, UsageKey, UsageLog, UsageQuery,
+    UsageSum,
 };
 
 use std::{future::Future, pin::Pin};
@@ -62,11 +74,32 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A backend. One store holds everything that belongs to a session, so that a commit is one transaction.
 pub trait Store:
-    SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore + Recipes
+    SessionStore
+    + SessionListing
+    + SessionLog
+    + RunStore
+    + RunLog
+    + Owners
+    + Drafts
+    + ArtifactStore
+    + Recipes
+    + UsageLog
+    + Purge
 {
 }
 
-impl<T: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore + Recipes> Store
-    for T
+impl<
+    T: SessionStore
+        + SessionListing
+        + SessionLog
+        + RunStore
+        + RunLog
+        + Owners
+        + Drafts
+        + ArtifactStore
+        + Recipes
+        + UsageLog
+        + Purge,
+> Store for T
 {
 }

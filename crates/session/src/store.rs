@@ -2,7 +2,7 @@
 
 use crate::{
     Draft, Lease, NewRecipe, NewRun, Pending, PendingEntry, PendingEntryChange, RunStatus, Seq, SessionKey,
-    SessionMessage, StoredMessage,
+    SessionMessage, StoredMessage, UsageEntry,
 };
 use serde_json::Value;
 
@@ -51,6 +51,8 @@ pub struct NewSession {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionRow {
     pub key: SessionKey,
+    /// Identifies the session together with its key, and grows with each session that is created.
+    pub number: u64,
     pub title: Option<String>,
     pub last_seq: Seq,
     pub total_tokens: u64,
@@ -62,11 +64,17 @@ pub struct SessionRow {
 }
 
 impl SessionRow {
+    /// The cursor after the session with this number, in a list in the order of creation.
+    pub fn cursor(key: SessionKey, number: u64) -> Self {
+        Self { is_damaged: false, ..Self::damaged(key, number) }
+    }
+
     /// The row of a damaged session: only the key is known.
-    pub(crate) fn damaged(key: SessionKey) -> Self {
+    pub(crate) fn damaged(key: SessionKey, number: u64) -> Self {
         let last_seq = Seq::START;
         Self {
             key,
+            number,
             title: None,
             last_seq,
             total_tokens: 0,
@@ -181,6 +189,8 @@ pub struct Commit {
     pub discards_draft: bool,
     /// Stored with one of the messages.
     pub recipe: Option<NewRecipe>,
+    /// The usage of the model calls that the messages answer.
+    pub usage: Vec<UsageEntry>,
 }
 
 impl Commit {
@@ -209,10 +219,18 @@ pub struct Committed {
     pub epoch: u64,
 }
 
-/// A page of sessions, ordered by the last change, newest first.
-///
-/// A session that changes between two pages moves to the front, which was already read. So no session is listed twice, and
-/// every unchanged session is listed once.
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListOrder {
+    /// By the last change, newest first. A session that changes between two pages moves to the front, which was already read: no
+    /// session is listed twice, and every unchanged session is listed once.
+    #[default]
+    Changed,
+    /// By creation, newest first. Every session that exists throughout is listed once, whatever happens between two pages.
+    Created,
+}
+
+/// A page of sessions.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
     /// Only sessions of this app.
@@ -221,7 +239,8 @@ pub struct ListQuery {
     pub user: Option<String>,
     /// Only sessions with this id.
     pub session: Option<String>,
-    /// The cursor: the last row of the previous page.
+    pub order: ListOrder,
+    /// The cursor: the last row of the previous page. Its key, number and time of change are used.
     pub after: Option<SessionRow>,
     pub limit: usize,
 }
@@ -239,5 +258,7 @@ pub trait SessionStore: Send + Sync {
     fn list(&self, query: ListQuery) -> Pending<'_, Vec<SessionRow>>;
 
     /// Deletes a session with its log, runs, draft and artifacts. Returns `false` if it does not exist.
+    ///
+    /// It disappears with this commit, and its name is free. [`Purge`](crate::Purge) deletes the rows.
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool>;
 }

@@ -13,6 +13,7 @@
 pub mod artifacts;
 pub mod commits;
 pub mod concurrency;
+pub mod deletes;
 pub mod drafts;
 pub mod idempotency_keys;
 pub mod leases;
@@ -27,6 +28,7 @@ pub mod runs;
 pub mod sessions;
 pub mod state;
 pub mod tail;
+pub mod usage;
 
 use session::Store;
 use std::sync::Arc;
@@ -104,6 +106,22 @@ macro_rules! store_contract_tests {
                 a_list_is_filtered_by_app_and_user,
                 paging_a_list_has_no_gap_and_no_duplicate,
                 paging_a_changing_list_repeats_no_session_and_skips_no_unchanged_one,
+                paging_by_creation_lists_every_remaining_session_once_during_changes,
+                the_numbers_of_sessions_are_ordered_by_last_change_descending,
+                heads_are_in_the_requested_order_without_deleted_sessions,
+            ],
+            deletes: [
+                a_deleted_session_stays_gone_while_its_rows_are_deleted,
+                a_session_of_the_same_name_is_independent_of_the_rows_of_the_deleted_one,
+                a_purge_deletes_only_rows_of_deleted_sessions,
+                a_run_of_a_deleted_session_is_fenced_and_has_no_owner,
+            ],
+            usage: [
+                usage_is_added_by_commits,
+                usage_of_a_refused_or_repeated_commit_is_not_added,
+                usage_of_several_days_is_kept_apart,
+                usage_is_grouped_and_filtered,
+                usage_outlives_its_session_without_its_id,
             ],
             state: [
                 state_is_visible_within_its_scope,
@@ -229,6 +247,7 @@ mod tests {
             include_str!("artifacts.rs"),
             include_str!("commits.rs"),
             include_str!("concurrency.rs"),
+            include_str!("deletes.rs"),
             include_str!("drafts.rs"),
             include_str!("pending.rs"),
             include_str!("leases.rs"),
@@ -241,6 +260,7 @@ mod tests {
             include_str!("sessions.rs"),
             include_str!("state.rs"),
             include_str!("tail.rs"),
+            include_str!("usage.rs"),
         ];
         let names = suites.iter().flat_map(|file| file.split("\npub async fn ").skip(1));
         for name in names.filter_map(|rest| rest.split('(').next()) {

@@ -5,7 +5,7 @@ use super::{
     make::{changes, load, message_commit, new_session, page, run, seqs, session, sets, start},
 };
 use session::{
-    Commit, ListQuery, OnConflict, PageRequest, Result, Scope, SessionKey, SessionRow, TurnChange,
+    Commit, ListOrder, ListQuery, OnConflict, PageRequest, Result, Scope, SessionKey, SessionRow, TurnChange,
 };
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -177,5 +177,69 @@ pub async fn paging_a_changing_list_repeats_no_session_and_skips_no_unchanged_on
         }
     }
     assert!(untouched.is_subset(&distinct));
+    Ok(())
+}
+
+pub async fn paging_by_creation_lists_every_remaining_session_once_during_changes(
+    store: SharedStore,
+) -> Result<()> {
+    let mut crowd = crowd(&store).await?;
+    for filter in [None, Some("ann".to_owned())] {
+        let (mut listed, mut after, mut round) = (Vec::new(), None, 0);
+        loop {
+            let query =
+                ListQuery { order: ListOrder::Created, user: filter.clone(), after, limit: 2, ..all() };
+            let rows = store.list(query).await?;
+            after = rows.last().cloned();
+            listed.extend(keys(&rows));
+            if after.is_none() {
+                break;
+            }
+            // Between two pages, a session changes, one is deleted and one is created.
+            store.commit(&crowd[round], message_commit(&format!("{round} {filter:?}"))).await?;
+            let deleted = crowd.swap_remove(crowd.len() / 2);
+            assert!(store.delete(&deleted).await?);
+            let created = SessionKey::new("one", "ann", format!("new {round} {filter:?}"));
+            store.create(new_session(&created, OnConflict::Fail)).await?;
+            round += 1;
+        }
+        let distinct: BTreeSet<_> = listed.iter().cloned().collect();
+        assert_eq!(distinct.len(), listed.len());
+        let remaining = crowd.iter().filter(|key| filter.as_ref().is_none_or(|user| *user == key.user_id));
+        for key in remaining {
+            assert!(distinct.contains(key), "{key} was not listed");
+        }
+    }
+    Ok(())
+}
+
+pub async fn the_numbers_of_sessions_are_ordered_by_last_change_descending(store: SharedStore) -> Result<()> {
+    let crowd = crowd(&store).await?;
+    let changed = load(&store, &crowd[3]).await?.row.number;
+    store.commit(&crowd[3], message_commit("m1")).await?;
+    let numbers = store.session_numbers("one", "ann").await?;
+    assert_eq!((numbers.len(), numbers[0]), (4, changed));
+    assert!(store.session_numbers("two", "bob").await?.is_empty());
+    Ok(())
+}
+
+pub async fn heads_are_in_the_requested_order_without_deleted_sessions(store: SharedStore) -> Result<()> {
+    let crowd = crowd(&store).await?;
+    for (scope, key, value) in [(Scope::App, "a", 1), (Scope::User, "u", 2), (Scope::Session, "s", 3)] {
+        store.commit(&crowd[0], changes(vec![sets(scope, key, value)])).await?;
+    }
+    store.commit(&crowd[0], changes(vec![sets(Scope::Session, "t", 4)])).await?;
+    let mut numbers = store.session_numbers("one", "ann").await?;
+    numbers.reverse();
+    assert!(store.delete(&crowd[3]).await?);
+    let page = store.heads("one", "ann", numbers.clone()).await?;
+    assert_eq!(page.shared, [sets(Scope::App, "a", 1), sets(Scope::User, "u", 2)]);
+    let listed: Vec<_> =
+        page.heads.iter().map(|head| (head.row.key.session_id.as_str(), head.state.len())).collect();
+    assert_eq!(listed, [("s6", 0), ("s9", 0), ("s0", 2)]);
+    assert_eq!(page.heads[2].state, [sets(Scope::Session, "s", 3), sets(Scope::Session, "t", 4)]);
+    assert_eq!(page.heads[2].row, load(&store, &crowd[0]).await?.row);
+    // The numbers of other users are not found.
+    assert!(store.heads("one", "bob", numbers).await?.heads.is_empty());
     Ok(())
 }

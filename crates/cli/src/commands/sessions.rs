@@ -202,7 +202,7 @@ async fn find(settings: &Settings, show: &ShowArgs) -> anyhow::Result<(Arc<dyn S
     let unknown = || anyhow!("there is no session {:?}; lango sessions list shows them", show.id);
     let store = wiring::readable_store(settings).await?.ok_or_else(unknown)?;
     let (user, session) = (Some(settings.user.clone()), Some(show.id.clone()));
-    let query = ListQuery { app: show.app.clone(), user, session, limit: 1, after: None };
+    let query = ListQuery { app: show.app.clone(), user, session, limit: 1, ..ListQuery::default() };
     let row = store.list(query).await?.pop().ok_or_else(unknown)?;
     Ok((store, row.key))
 }

@@ -7,13 +7,15 @@ mod recipes;
 mod runs;
 mod session;
 mod state;
+mod usage;
 
 use crate::{
-    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Heartbeat, IdempotencyKey,
-    Lease, ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus, Owners,
-    PageRequest, Pending, PendingEntry, RecipeQuery, RecipeText, Recipes, Result, RunLog, RunRecord,
-    RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage,
-    StoredRecipe, TailBudget, TakeOver, TakenOver, Withdrawal,
+    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, HeadPage, Heartbeat,
+    IdempotencyKey, Lease, ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus,
+    Owners, PageRequest, Pending, PendingEntry, Purge, PurgeProgress, PurgeSlice, RecipeQuery, RecipeText,
+    Recipes, Result, RunLog, RunRecord, RunStore, SessionKey, SessionListing, SessionLog, SessionRow,
+    SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget, TakeOver, TakenOver,
+    UncountedPage, UsageEntry, UsageLog, UsageQuery, UsageSum, Withdrawal,
 };
 use lock::LockExt;
 use state::MemoryState;
@@ -63,7 +65,44 @@ impl SessionStore for MemoryStore {
 
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool> {
         let key = key.clone();
-        self.call(move |state| Ok(state.delete(&key)))
+        Box::pin(async move {
+            let deleted = self.state.locked().delete(&key);
+            Ok(deleted.is_some())
+        })
+    }
+}
+
+impl SessionListing for MemoryStore {
+    fn session_numbers(&self, app: &str, user: &str) -> Pending<'_, Vec<u64>> {
+        let (app, user) = (app.to_owned(), user.to_owned());
+        self.call(move |state| Ok(state.session_numbers(&app, &user)))
+    }
+
+    fn heads(&self, app: &str, user: &str, numbers: Vec<u64>) -> Pending<'_, HeadPage> {
+        let (app, user) = (app.to_owned(), user.to_owned());
+        self.call(move |state| Ok(state.heads(&app, &user, &numbers)))
+    }
+}
+
+impl UsageLog for MemoryStore {
+    fn usage(&self, query: UsageQuery) -> Pending<'_, Vec<UsageSum>> {
+        self.call(move |state| Ok(state.usage(&query)))
+    }
+
+    /// There are no earlier versions of a store in memory.
+    fn uncounted(&self, _: usize) -> Pending<'_, Option<UncountedPage>> {
+        self.call(|_| Ok(None))
+    }
+
+    fn count_page(&self, _: (i64, i64), _: Vec<(u64, UsageEntry)>) -> Pending<'_, ()> {
+        self.call(|_| Ok(()))
+    }
+}
+
+impl Purge for MemoryStore {
+    /// A deleted session leaves nothing.
+    fn purge(&self, _: PurgeSlice) -> Pending<'_, PurgeProgress> {
+        self.call(|_| Ok(PurgeProgress::Done))
     }
 }
 

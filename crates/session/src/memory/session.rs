@@ -82,6 +82,7 @@ impl MemorySession {
         Self {
             row: SessionRow {
                 key,
+                number: epoch >> 32,
                 title: None,
                 last_seq: Seq::START,
                 total_tokens: 0,

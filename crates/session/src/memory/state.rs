@@ -3,12 +3,13 @@
 use super::{
     idempotency_keys::IdempotencyKeys,
     session::{MemorySession, ScopeValues, set},
+    usage::MemoryUsage,
 };
 use crate::{
-    Artifact, ArtifactKey, Commit, Committed, Error, GoneOwner, Heartbeat, IdempotencyKey, ListQuery,
-    NewArtifact, NewRun, NewSession, OnConflict, OwnerClaim, OwnerStatus, Result, RunRecord, Scope, Seq,
-    SessionKey, SessionRow, Snapshot, StartedTurn, StateChange, StateEntry, TailBudget, TakeOver, TakenOver,
-    TurnChange, clock,
+    Artifact, ArtifactKey, Commit, Committed, Error, GoneOwner, HeadPage, Heartbeat, IdempotencyKey,
+    ListOrder, ListQuery, NewArtifact, NewRun, NewSession, OnConflict, OwnerClaim, OwnerStatus, Result,
+    RunRecord, Scope, Seq, SessionHead, SessionKey, SessionRow, Snapshot, StartedTurn, StateChange,
+    StateEntry, TailBudget, TakeOver, TakenOver, TurnChange, UsageQuery, UsageSum, clock,
     run::{AcceptedAs, KnownRequest},
 };
 use std::{
@@ -26,6 +27,7 @@ pub(super) struct MemoryState {
     /// The counter of tickets and epochs. No number is used twice, even after a session was deleted.
     last_number: u64,
     idempotency_keys: IdempotencyKeys,
+    usage: MemoryUsage,
     /// By process: the number of heartbeats, and of runs that were taken over.
     processes: HashMap<String, (u64, u64)>,
 }
@@ -89,6 +91,7 @@ impl MemoryState {
             // Undo: a session is created with all of its steps or not at all.
             self.sessions.remove(&new.key);
             self.idempotency_keys.forget(&new.key);
+            self.usage.undo(&new.key);
             restore(&mut self.apps, app, shared.0);
             restore(&mut self.users, user, shared.1);
         }
@@ -121,13 +124,14 @@ impl MemoryState {
             self.check_idempotency_key(key, &start.run, AcceptedAs::Start)?;
         }
         let admitted = session.admit(&commit)?;
-        let state = commit.state.clone();
+        let (state, usage) = (commit.state.clone(), commit.usage.clone());
         let session = self.session_mut(key)?;
         let (seq, lease) = session.store(commit, admitted);
         let epoch = session.lease_epoch;
         for change in state {
             self.change_state(key, seq, change)?;
         }
+        self.usage.add(key, usage);
         let mut started = None;
         if let (Some(start), Some(lease)) = (start, lease) {
             self.idempotency_keys.insert(key, &start.run);
@@ -189,7 +193,10 @@ impl MemoryState {
     }
 
     pub(super) fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
-        let position = |row: &SessionRow| (row.updated_at.to_bits(), row.key.clone());
+        let position = |row: &SessionRow| match query.order {
+            ListOrder::Changed => (row.updated_at.to_bits(), Some(row.key.clone())),
+            ListOrder::Created => (row.number, None),
+        };
         let mut rows: Vec<&SessionRow> = self
             .sessions
             .values()
@@ -203,13 +210,39 @@ impl MemoryState {
         rows.into_iter().take(query.limit).cloned().collect()
     }
 
-    pub(super) fn delete(&mut self, key: &SessionKey) -> bool {
-        if self.sessions.remove(key).is_none() {
-            return false;
-        }
+    fn of_user<'a>(&'a self, app: &'a str, user: &'a str) -> impl Iterator<Item = &'a MemorySession> {
+        let is_own = move |key: &SessionKey| key.app_name == app && key.user_id == user;
+        self.sessions.values().filter(move |session| is_own(&session.row.key))
+    }
+
+    pub(super) fn session_numbers(&self, app: &str, user: &str) -> Vec<u64> {
+        let mut rows: Vec<&SessionRow> = self.of_user(app, user).map(|session| &session.row).collect();
+        rows.sort_by_key(|row| Reverse((row.updated_at.to_bits(), row.number)));
+        rows.into_iter().map(|row| row.number).collect()
+    }
+
+    pub(super) fn heads(&self, app: &str, user: &str, numbers: &[u64]) -> HeadPage {
+        let sessions: HashMap<u64, &MemorySession> =
+            self.of_user(app, user).map(|session| (session.row.number, session)).collect();
+        let head = |session: &&MemorySession| SessionHead {
+            row: session.row.clone(),
+            state: changes(Scope::Session, Some(&session.state)).collect(),
+        };
+        let heads = numbers.iter().filter_map(|number| sessions.get(number)).map(head).collect();
+        HeadPage { shared: self.shared(&SessionKey::new(app, user, "")), heads }
+    }
+
+    pub(super) fn usage(&self, query: &UsageQuery) -> Vec<UsageSum> {
+        self.usage.sum(query)
+    }
+
+    /// Removes a session. The caller drops it without holding the mutex, because that takes time in proportion to its length.
+    pub(super) fn delete(&mut self, key: &SessionKey) -> Option<MemorySession> {
+        let session = self.sessions.remove(key)?;
         self.idempotency_keys.forget(key);
+        self.usage.forget_session(key);
         self.files.retain(|file, _| file.session.is_none() || !file.is_seen_by(key));
-        true
+        Some(session)
     }
 
     pub(super) fn enqueue(&mut self, key: &SessionKey, new: &NewRun, payload: String) -> Result<RunRecord> {

@@ -8,7 +8,7 @@ use super::{
     runs::{self, RunRow, SeqRangeUpdate, StartAdmission},
     sessions::{self, SessionHead},
     settled::{self, SettledRuns},
-    state,
+    state, usage,
 };
 use crate::{
     Committed, Error, Lease, NewRun, PendingEntryChange, Seq, SessionKey, Start, StartedTurn, StateChange,
@@ -256,12 +256,13 @@ fn update(
     job: &EncodedCommit,
 ) -> rusqlite::Result<()> {
     let tokens: u64 = job.messages.iter().map(|text| u64::from(text.message.tokens)).sum();
+    let usage = usage::add(conn, &job.key, head.session_key, &job.usage)?;
     conn.prepare_cached(
         "UPDATE sessions SET last_seq = ?2, total_tokens = total_tokens + ?3, updated_at = ?4,
-             title = COALESCE(title, ?5), lease_epoch = COALESCE(?6, lease_epoch)
+             title = COALESCE(title, ?5), lease_epoch = COALESCE(?6, lease_epoch), usage = COALESCE(?7, usage)
          WHERE session_key = ?1",
     )?
-    .execute((head.session_key, seq, tokens, clock::now(), &job.title, epoch))
+    .execute((head.session_key, seq, tokens, clock::now(), &job.title, epoch, usage))
     .map(drop)
 }
 

@@ -43,9 +43,12 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
             return Err(Error::ReadOnly { path: path.into(), source }.into());
         }
         conn.pragma_update(None, "page_size", PAGE_BYTES)?;
+        // Effective only before the first table is created.
+        conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         use_wal(&conn, path, options.busy_timeout)?;
         conn.pragma_update(None, "synchronous", "FULL")?;
-        conn.pragma_update(None, "foreign_keys", true)?;
+        // Deleting the row of a session must not delete all of its rows in one transaction.
+        conn.pragma_update(None, "foreign_keys", false)?;
         conn.pragma_update(None, "cache_size", -65_536)?;
         conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         if let Some(bytes) = options.max_bytes {
@@ -158,7 +161,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let conn = created(&dir.path().join("lango.db"));
         let full = "2";
-        let settings = [("synchronous", full), ("journal_mode", "wal"), ("foreign_keys", "1")];
+        let settings =
+            [("synchronous", full), ("journal_mode", "wal"), ("foreign_keys", "0"), ("auto_vacuum", "2")];
         for (name, expected) in settings {
             assert_eq!(setting(&conn, name), expected, "{name}");
         }

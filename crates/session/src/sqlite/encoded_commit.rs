@@ -3,6 +3,7 @@
 use super::state::EncodedStateChange;
 use crate::{
     Commit, Error, NewRecipe, PendingEntryChange, Result, Seq, SessionKey, SessionMessage, TurnChange,
+    UsageEntry,
 };
 
 /// A commit with its JSON encoded, ready for the writer.
@@ -17,6 +18,7 @@ pub(super) struct EncodedCommit {
     pub(super) title: Option<String>,
     pub(super) discards_draft: bool,
     pub(super) recipe: Option<NewRecipe>,
+    pub(super) usage: Vec<UsageEntry>,
     pub(super) sequence_numbers: u64,
 }
 
@@ -37,7 +39,8 @@ impl EncodedMessage {
 impl EncodedCommit {
     pub(super) fn new(key: SessionKey, commit: Commit) -> Result<Self> {
         let sequence_numbers = commit.sequence_numbers();
-        let Commit { messages, state, pending, turn, expected_seq, title, discards_draft, recipe } = commit;
+        let Commit { messages, state, pending, turn, expected_seq, title, discards_draft, recipe, usage } =
+            commit;
         let messages = messages.into_iter().map(EncodedMessage::new).collect::<Result<_>>()?;
         let state = EncodedStateChange::all(state)?;
         Ok(Self {
@@ -50,6 +53,7 @@ impl EncodedCommit {
             title,
             discards_draft,
             recipe,
+            usage,
             sequence_numbers,
         })
     }

@@ -53,6 +53,7 @@ fn known_request(
         .optional()
 }
 
+/// Stores the key of a request. A key of a deleted session is free.
 pub(super) fn insert(
     conn: &Connection,
     key: &SessionKey,
@@ -61,7 +62,9 @@ pub(super) fn insert(
 ) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "INSERT INTO request_keys (user_id, key, session_key, run, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT DO NOTHING",
+         ON CONFLICT DO UPDATE SET session_key = excluded.session_key, run = excluded.run,
+             fingerprint = excluded.fingerprint
+         WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.session_key = request_keys.session_key)",
     )?
     .execute((&key.user_id, &request.key, session_key, number, &request.fingerprint))
     .map(drop)

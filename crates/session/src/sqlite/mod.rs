@@ -13,6 +13,7 @@
 //! | `process` | the advisory lock that proves that a process is alive |
 //! | `ports` | the traits of this crate, wired to the modules above |
 //! | `sessions`, `artifacts` | the tables of these names |
+//! | `listing`, `usage`, `purge` | all sessions of a user, sums of tokens, deleting a session |
 //! | `fault`, `health` | mapping SQLite codes to [`Error`]; reports to the operator |
 //!
 //! **Invariants.** Every change goes through the writer, so writes of one process never contend for SQLite's lock; the writer
@@ -28,11 +29,13 @@ mod files;
 pub(crate) mod go_schema;
 mod health;
 mod idempotency_keys;
+mod listing;
 mod log;
 mod migrate;
 mod owners;
 mod ports;
 mod process;
+mod purge;
 mod read_only;
 mod readers;
 mod recipes;
@@ -40,10 +43,13 @@ mod runs;
 mod sessions;
 mod settled;
 mod state;
+mod usage;
 mod writer;
 
 #[cfg(test)]
 mod plans;
+
+pub use purge::PURGED_TABLES;
 
 use crate::{Error, Result, Seq, SessionKey, TailBudget};
 use connect::ReadMode;

@@ -5,7 +5,7 @@ use super::{
     commit::{self, Placement},
     drafts,
     encoded_commit::EncodedCommit,
-    idempotency_keys, log, owners, recipes, runs, sessions, state,
+    idempotency_keys, log, owners, purge, recipes, runs, sessions, state,
 };
 use crate::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Heartbeat,
@@ -19,7 +19,7 @@ use rusqlite::Connection;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The size of a job without payload, in bytes of the queue.
-const SMALL: usize = 512;
+pub(super) const SMALL: usize = 512;
 
 impl SessionStore for SqliteStore {
     fn create(&self, new: NewSession) -> Pending<'_, SessionRow> {
@@ -59,7 +59,7 @@ impl SessionStore for SqliteStore {
     }
 
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool> {
-        Box::pin(self.db.write_in(key.clone(), SMALL, sessions::delete))
+        Box::pin(self.db.write_in(key.clone(), SMALL, purge::delete))
     }
 }
 

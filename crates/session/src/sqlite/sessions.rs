@@ -1,14 +1,16 @@
-//! The table of sessions: create, find, list, delete.
+//! The table of sessions: create, find, list.
 
 use super::{
-    artifacts, commit,
+    commit,
     encoded_commit::EncodedCommit,
-    fault::{JobError, JobResult, is_damage},
+    fault::{JobResult, is_damage},
     runs, state,
 };
-use crate::{Error, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock, lifecycle::TurnState};
+use crate::{
+    Error, ListOrder, ListQuery, OnConflict, Seq, SessionKey, SessionRow, clock, lifecycle::TurnState,
+};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
-use std::collections::BTreeSet;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 /// The columns of a session that a write depends on.
 pub(super) struct SessionHead {
@@ -37,12 +39,13 @@ pub(super) fn head(conn: &Connection, key: &SessionKey) -> JobResult<SessionHead
     found.ok_or_else(|| Error::NotFound(key.clone()).into())
 }
 
-const ROW: &str =
+pub(super) const ROW: &str =
     "session_key, app_name, user_id, session_id, title, last_seq, total_tokens, created_at, updated_at";
 
 fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
         key: SessionKey { app_name: row.get(1)?, user_id: row.get(2)?, session_id: row.get(3)? },
+        number: row.get(0)?,
         title: row.get(4)?,
         last_seq: Seq(row.get(5)?),
         total_tokens: row.get(6)?,
@@ -53,7 +56,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 }
 
 /// A row of a list. A row with unreadable values is marked as damaged.
-fn listed_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+pub(super) fn listed_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     session_row(row).or_else(|_| {
         let text = |column| -> rusqlite::Result<String> {
             let bytes = row.get_ref(column)?.as_bytes().unwrap_or_default();
@@ -61,8 +64,20 @@ fn listed_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         };
         let key = SessionKey { app_name: text(1)?, user_id: text(2)?, session_id: text(3)? };
         // The cursor of the next page needs the time.
-        Ok(SessionRow { updated_at: row.get(8).unwrap_or_default(), ..SessionRow::damaged(key) })
+        Ok(SessionRow { updated_at: row.get(8).unwrap_or_default(), ..SessionRow::damaged(key, row.get(0)?) })
     })
+}
+
+/// The name of the session with this number, read from an index.
+pub(super) fn key_of(conn: &Connection, number: u64) -> rusqlite::Result<Option<SessionKey>> {
+    conn.prepare_cached(
+        "SELECT app_name, user_id, session_id FROM sessions INDEXED BY sqlite_autoindex_sessions_1
+         WHERE session_key = ?1",
+    )?
+    .query_row((number,), |row| {
+        Ok(SessionKey { app_name: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? })
+    })
+    .optional()
 }
 
 /// Whether the session exists, without reading its row.
@@ -103,8 +118,14 @@ pub(super) fn create(conn: &Connection, new: &EncodedNewSession) -> JobResult<Se
     let last_seq = u64::from(!state.is_empty());
     let made = conn
         .prepare_cached(
-            "INSERT INTO sessions (app_name, user_id, session_id, last_seq, lease_epoch, created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO NOTHING",
+            // The number of a deleted session whose rows still exist is not used again.
+            "INSERT INTO sessions (session_key, app_name, user_id, session_id, last_seq, lease_epoch, created_at,
+                 updated_at)
+             VALUES ((SELECT MAX(number) + 1 FROM (SELECT MAX(session_key) AS number FROM sessions
+                          UNION ALL SELECT MAX(session_key) FROM deleted_sessions)
+                      WHERE EXISTS (SELECT 1 FROM deleted_sessions)),
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?6)
+             ON CONFLICT DO NOTHING",
         )?
         .execute((&key.app_name, &key.user_id, &key.session_id, last_seq, runs::first_epoch(conn)?, clock::now()))?;
     if made == 1 {
@@ -134,45 +155,65 @@ fn check_quota(conn: &Connection, user: &str, quota: Option<u64>) -> JobResult<(
     if count > quota { Err(Error::QuotaReached { user: user.to_owned(), quota }.into()) } else { Ok(()) }
 }
 
-/// Foreign keys delete the data of the session. Artifacts have none, because they may exist before their session.
-pub(super) fn delete(conn: &Connection, key: &SessionKey) -> JobResult<bool> {
-    let is_known = is_known(conn, key);
-    let removed = conn
-        .prepare_cached("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3")?
-        .execute((&key.app_name, &key.user_id, &key.session_id));
-    let removed = removed.map_err(|error| {
-        // The session row is deleted first, so it cannot be found any more when the damaged rows are reached.
-        if is_known && is_damage(&error) { JobError::damaged(key, error) } else { error.into() }
-    })?;
-    if removed > 0 {
-        artifacts::remove_all(conn, key)?;
-    }
-    Ok(removed > 0)
-}
-
 /// The expression of the index `sessions_by_minute`. It must match the index literally.
 const MINUTE: &str = "CAST(updated_at / 60 AS INTEGER)";
-const AFTER_CURSOR: [&str; 2] = [
+const AFTER_CHANGED: [&str; 2] = [
     "CAST(updated_at / 60 AS INTEGER) <= CAST(:at / 60 AS INTEGER)",
     "(updated_at, app_name, user_id, session_id) < (:at, :after_app, :after_user, :after_id)",
 ];
+const AFTER_CREATED: [&str; 1] = ["session_key < :after_number"];
 
-fn page_sql(conditions: &[&str]) -> String {
+fn page_sql(conditions: &[&str], order: ListOrder) -> String {
     let conditions = if conditions.is_empty() { "TRUE".to_owned() } else { conditions.join(" AND ") };
-    format!(
-        "SELECT {ROW} FROM sessions WHERE {conditions}
-         ORDER BY {MINUTE} DESC, updated_at DESC, app_name DESC, user_id DESC, session_id DESC LIMIT :limit"
-    )
+    let order = match order {
+        ListOrder::Changed => {
+            format!("{MINUTE} DESC, updated_at DESC, app_name DESC, user_id DESC, session_id DESC")
+        }
+        ListOrder::Created => "session_key DESC".to_owned(),
+    };
+    format!("SELECT {ROW} FROM sessions WHERE {conditions} ORDER BY {order} LIMIT :limit")
 }
 
-pub(super) fn list(conn: &Connection, query: &ListQuery) -> JobResult<Vec<SessionRow>> {
-    match page(conn, query) {
-        Err(error) if is_damage(&error) => Ok(list_undamaged(conn, query).map_err(|_| error)?),
-        page => Ok(page?),
+/// The order in which two rows are listed.
+fn listed_order(order: ListOrder, one: &SessionRow, other: &SessionRow) -> Ordering {
+    match order {
+        ListOrder::Changed => {
+            other.updated_at.total_cmp(&one.updated_at).then_with(|| other.key.cmp(&one.key))
+        }
+        ListOrder::Created => other.number.cmp(&one.number),
     }
 }
 
-/// The key breaks ties in time, so that the order is total. Ordering by the minute first does not change it.
+pub(super) fn list(conn: &Connection, query: &ListQuery) -> JobResult<Vec<SessionRow>> {
+    let page = match &query.user {
+        // Every index begins with the app.
+        Some(_) if query.app.is_none() => page_of_apps(conn, query),
+        Some(_) | None => page(conn, query),
+    };
+    match page {
+        Err(error) if is_damage(&error) => Ok(list_undamaged(conn, query).map_err(|_| error)?),
+        rows => Ok(rows?),
+    }
+}
+
+/// The page of a user's sessions in all apps, merged from a page of each.
+fn page_of_apps(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
+    let apps = "WITH RECURSIVE apps (name) AS (
+                    SELECT MIN(app_name) FROM sessions
+                    UNION ALL
+                    SELECT (SELECT MIN(app_name) FROM sessions WHERE app_name > name) FROM apps WHERE name IS NOT NULL)
+                SELECT name FROM apps WHERE name IS NOT NULL";
+    let apps: Vec<String> =
+        conn.prepare_cached(apps)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut rows = Vec::new();
+    for app in apps {
+        rows.extend(page(conn, &ListQuery { app: Some(app), ..query.clone() })?);
+    }
+    rows.sort_by(|one, other| listed_order(query.order, one, other));
+    rows.truncate(query.limit);
+    Ok(rows)
+}
+
 fn page(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let mut conditions = Vec::new();
@@ -189,17 +230,25 @@ fn page(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow
         conditions.push("session_id = :session");
         values.push((":session", session));
     }
-    if let Some(SessionRow { key, updated_at, .. }) = &query.after {
-        conditions.extend(AFTER_CURSOR);
-        let after: [(&str, &dyn ToSql); 4] = [
-            (":at", updated_at),
-            (":after_app", &key.app_name),
-            (":after_user", &key.user_id),
-            (":after_id", &key.session_id),
-        ];
-        values.extend(after);
+    if let Some(SessionRow { key, number, updated_at, .. }) = &query.after {
+        match query.order {
+            ListOrder::Changed => {
+                conditions.extend(AFTER_CHANGED);
+                let after: [(&str, &dyn ToSql); 4] = [
+                    (":at", updated_at),
+                    (":after_app", &key.app_name),
+                    (":after_user", &key.user_id),
+                    (":after_id", &key.session_id),
+                ];
+                values.extend(after);
+            }
+            ListOrder::Created => {
+                conditions.extend(AFTER_CREATED);
+                values.push((":after_number", number));
+            }
+        }
     }
-    let mut statement = conn.prepare_cached(&page_sql(&conditions))?;
+    let mut statement = conn.prepare_cached(&page_sql(&conditions, query.order))?;
     statement.query_map(values.as_slice(), listed_row)?.collect()
 }
 
@@ -212,30 +261,29 @@ pub(super) fn all_keys(conn: &Connection) -> rusqlite::Result<BTreeSet<i64>> {
 /// Like [`page`], if pages of the table are damaged: reads the keys from an index and each row separately. Of a session whose
 /// row is damaged, only the key is listed.
 fn list_undamaged(conn: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
-    let names = "SELECT app_name, user_id, session_id FROM sessions INDEXED BY sqlite_autoindex_sessions_1
+    let names = "SELECT app_name, user_id, session_id, session_key
+                 FROM sessions INDEXED BY sqlite_autoindex_sessions_1
                  WHERE (?1 IS NULL OR app_name = ?1) AND (?2 IS NULL OR user_id = ?2)
                      AND (?3 IS NULL OR session_id = ?3)";
     let mut statement = conn.prepare(names)?;
     let keys = statement.query_map((&query.app, &query.user, &query.session), |row| {
-        Ok(SessionKey { app_name: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? })
+        let key = SessionKey { app_name: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
+        Ok((key, row.get(3)?))
     })?;
     let mut rows = Vec::new();
     for key in keys {
-        let key = key?;
+        let (key, number) = key?;
         rows.push(match find(conn, &key) {
             Ok(Some((_, row))) => row,
             Ok(None) => continue,
-            Err(error) if is_damage(&error) => SessionRow::damaged(key),
+            Err(error) if is_damage(&error) => SessionRow::damaged(key, number),
             Err(error) => return Err(error),
         });
     }
-    let newest_first = |one: &SessionRow, other: &SessionRow| {
-        other.updated_at.total_cmp(&one.updated_at).then_with(|| other.key.cmp(&one.key))
-    };
     if let Some(after) = &query.after {
-        rows.retain(|row| newest_first(after, row).is_lt());
+        rows.retain(|row| listed_order(query.order, after, row).is_lt());
     }
-    rows.sort_by(newest_first);
+    rows.sort_by(|one, other| listed_order(query.order, one, other));
     rows.truncate(query.limit);
     Ok(rows)
 }
@@ -253,8 +301,8 @@ mod tests {
         drop(SqliteStore::open(&path, Options::default()).unwrap());
         let conn = Connection::open(&path).unwrap();
         let of_user = ["app_name = :app", "user_id = :user"];
-        for conditions in [of_user.to_vec(), [of_user, AFTER_CURSOR].concat()] {
-            let plan = format!("EXPLAIN QUERY PLAN {}", page_sql(&conditions));
+        for conditions in [of_user.to_vec(), [of_user, AFTER_CHANGED].concat()] {
+            let plan = format!("EXPLAIN QUERY PLAN {}", page_sql(&conditions, ListOrder::Changed));
             let mut plan = conn.prepare(&plan).unwrap();
             let steps = plan.raw_query().mapped(|row| row.get::<_, String>(3));
             let steps: Vec<String> = steps.map(Result::unwrap).collect();

@@ -4,6 +4,7 @@ use super::fault::JobResult;
 use crate::{Error, PageRequest, Result, Scope, Seq, SessionKey, StateChange, StateEntry};
 use rusqlite::{Connection, Row, types::Type};
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// A state change with its value encoded as JSON text, before the write begins.
 #[derive(Debug)]
@@ -108,6 +109,25 @@ pub(super) fn shared(
     )?
     .query_map((&key.app_name, &key.user_id), |row| add(state, Scope::User, row))?
     .collect()
+}
+
+/// Adds the state of the sessions whose numbers are in a JSON array.
+pub(super) fn of_sessions(
+    conn: &Connection,
+    selected: &str,
+    states: &mut HashMap<u64, Vec<StateChange>>,
+) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare_cached(
+        "SELECT session_state.key, session_state.value, session_key
+         FROM json_each(?1) AS selected CROSS JOIN session_state ON session_key = selected.value
+         ORDER BY session_key, position",
+    )?;
+    let mut rows = statement.query((selected,))?;
+    while let Some(row) = rows.next()? {
+        let change = StateChange { scope: Scope::Session, key: row.get(0)?, value: json(row, 1)? };
+        states.entry(row.get(2)?).or_default().push(change);
+    }
+    Ok(())
 }
 
 fn add(state: &mut Vec<StateChange>, scope: Scope, row: &Row<'_>) -> rusqlite::Result<()> {

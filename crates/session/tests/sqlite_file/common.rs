@@ -2,10 +2,10 @@
 
 use rusqlite::Connection;
 use session::{
-    Committed, Pending, Result, SessionStore,
+    Committed, Pending, Purge, PurgeProgress, PurgeSlice, Result, SessionStore,
     sqlite::{Options, SqliteStore},
 };
-use std::{future::poll_fn, path::PathBuf, task::Poll};
+use std::{future::poll_fn, path::PathBuf, task::Poll, time::Duration};
 use tempfile::TempDir;
 use testkit::store_suite::make::{key, message_commit};
 
@@ -40,4 +40,10 @@ pub(crate) async fn poll_once<T>(answer: &mut Pending<'_, T>) {
         Poll::Ready(())
     })
     .await;
+}
+
+/// Deletes all rows of deleted sessions.
+pub(crate) async fn purge_all(store: &SqliteStore) {
+    let slice = PurgeSlice { rows: 100, time: Duration::MAX };
+    while store.purge(slice).await.unwrap() == PurgeProgress::More {}
 }

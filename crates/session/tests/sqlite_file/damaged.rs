@@ -1,6 +1,6 @@
 //! Damage to one session: errors name the session, and other sessions keep working.
 
-use crate::common::{file, open};
+use crate::common::{file, open, purge_all};
 use rusqlite::Connection;
 use session::{
     Commit, Error, ListQuery, OnConflict, Owners, RunStore, SessionLog, SessionMessage, SessionRow,
@@ -112,12 +112,27 @@ async fn a_damaged_page_damages_only_its_session() {
     let store = open(&dir, Options::default()).unwrap();
     assert_names(store.load(&key("bad"), TailBudget::ALL).await, "bad");
     assert_names(store.read(&key("bad"), page(0, 10)).await, "bad");
-    assert_names(store.delete(&key("bad")).await, "bad");
     let found = store.load(&key("good"), TailBudget::ALL).await.unwrap().unwrap();
     assert_eq!(found.tail.len(), 1);
     store.commit(&key("good"), message_commit("m2")).await.unwrap();
     store.create(new_session(&key("new"), OnConflict::Fail)).await.unwrap();
     assert_eq!(list(&store, None, 10).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_session_with_a_damaged_page_can_be_deleted() {
+    let dir = two_sessions().await;
+    assert_eq!(overwrite_pages(&dir, TABLE_LEAF, "text of bad text of bad"), 1);
+    let store = open(&dir, Options::default()).unwrap();
+    assert!(store.delete(&key("bad")).await.unwrap());
+    assert!(store.load(&key("bad"), TailBudget::ALL).await.unwrap().is_none());
+    // Its rows stay in the file, and the purge ends.
+    purge_all(&store).await;
+    let conn = Connection::open(file(&dir)).unwrap();
+    let tombstones = "SELECT COUNT(*) FROM deleted_sessions WHERE is_damaged = 1";
+    assert_eq!(conn.query_row(tombstones, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+    store.create(new_session(&key("bad"), OnConflict::Fail)).await.unwrap();
+    assert!(store.load(&key("bad"), TailBudget::ALL).await.unwrap().unwrap().tail.is_empty());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Faults of the file, the disk and other processes: each has its own error, and the store keeps working.
 
-use crate::common::{append, file, fresh, holding, open, poll_once};
+use crate::common::{append, file, fresh, holding, open, poll_once, purge_all};
 use session::{
     Commit, Error, OnConflict, SessionLog, SessionMessage, SessionStore, TailBudget,
     sqlite::{Options, SqliteStore},
@@ -119,6 +119,7 @@ async fn a_full_disk_loses_no_commit_and_the_store_recovers() {
     assert_eq!(found.row.last_seq.0, stored);
 
     assert!(store.delete(&key("other")).await.unwrap());
+    purge_all(&store).await;
     assert_eq!(store.commit(&key("s"), large("after")).await.unwrap().seq.0, stored + 1);
 }
 

@@ -8,6 +8,7 @@ mod damaged;
 mod faults;
 mod moved;
 mod owners;
+mod purge;
 mod queue;
 mod recipes;
 mod schema;

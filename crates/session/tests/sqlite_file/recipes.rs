@@ -1,5 +1,6 @@
 //! The texts of recipes in the file.
 
+use crate::common::purge_all;
 use session::{
     Commit, NewRecipe, RecipeText, SessionStore,
     sqlite::{Options, SqliteStore},
@@ -23,7 +24,9 @@ async fn recipe_text_is_deleted_with_the_last_session_that_uses_it() {
         conn.query_row("SELECT COUNT(*) FROM recipe_texts", [], |row| row.get::<_, i64>(0)).unwrap()
     };
     assert!(store.delete(&key("one")).await.unwrap());
+    purge_all(&store).await;
     assert_eq!(count(), 1);
     assert!(store.delete(&key("two")).await.unwrap());
+    purge_all(&store).await;
     assert_eq!(count(), 0);
 }
