@@ -6,12 +6,14 @@
 //! | [`property`] | deterministic property tests with coverage counts |
 //! | [`legal`] | the rules of each provider's wire format |
 //! | [`fakeprov`] | fake provider servers with fault scenarios |
+//! | [`mutation`] | inputs with one or more faults, chosen by a seed: text, bytes, JSON |
 //! | [`mutated_streams`] | recorded provider streams with one fault each, and a server that sends them |
 //! | [`sse`], [`random`] | a reader of server-sent events; reproducible random numbers |
 
 pub mod fakeprov;
 pub mod legal;
 pub mod mutated_streams;
+pub mod mutation;
 pub mod property;
 mod provider_api;
 pub mod random;

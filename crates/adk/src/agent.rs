@@ -4,7 +4,7 @@ use crate::{
     error::TreeError,
     flow::transfer::TRANSFER,
     model::{GenerateContentConfig, Llm},
-    pending::REQUEST_CONFIRMATION,
+    pending::is_question_name,
     tool::{Tool, Toolset},
 };
 use serde::{Deserialize, Serialize};
@@ -191,7 +191,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn is_reserved(tool: &str) -> bool {
-    [TRANSFER, REQUEST_CONFIRMATION].contains(&tool)
+    tool == TRANSFER || is_question_name(tool)
 }
 
 fn compile_tools(agent: &LlmAgent) -> Result<HashMap<String, CompiledTool>, TreeError> {

@@ -230,7 +230,7 @@ impl FunctionResponse {
     }
 
     /// The `error` field of the response.
-    pub(crate) fn error(&self) -> Option<&Value> {
+    pub fn error(&self) -> Option<&Value> {
         self.response.as_ref()?.get("error")
     }
 }

@@ -44,6 +44,9 @@ pub enum RunError {
     UnresolvedReference { reason: String },
     #[error("no call with the id {id} in this session waits for a response")]
     UnknownCall { id: String },
+    /// Nothing is stored, and the question stays open.
+    #[error("the answer to the question {id} does not match it: {reason}; answer again")]
+    InvalidAnswer { id: String, reason: String },
     #[error(
         "the instruction of {agent} uses {{{key}}}, which is not in the session's state; set it, or write {{{key}?}}"
     )]
@@ -81,6 +84,7 @@ impl RunError {
             | Self::CallInMessage
             | Self::UnresolvedReference { .. }
             | Self::UnknownCall { .. }
+            | Self::InvalidAnswer { .. }
             | Self::Cancelled
             | Self::Service(_)
             | Self::RetryFailed { .. } => None,

@@ -5,6 +5,7 @@
 //! | [`content`], [`event`] | content, part, function call and response, event, actions: ADK's JSON |
 //! | [`session`], [`state`] | ports to the session and artifact stores, log entries, state scopes |
 //! | [`pending`] | pending work: open calls, questions to the user, deferred calls, the active agent |
+//! | [`input`] | questions for input during a call, and their answers |
 //! | [`agent`], [`instruction`] | the tree of agents, instruction templates |
 //! | [`model`], [`tool`] | ports to language models and tools, requests and responses, the ledger |
 //! | [`flow`] | decisions as pure functions: next step, contents of a request, transfer, settling, span attributes |
@@ -28,6 +29,7 @@ pub mod draft;
 pub mod error;
 pub mod event;
 pub mod flow;
+pub mod input;
 pub mod instruction;
 pub mod limits;
 pub mod model;

@@ -5,8 +5,8 @@ use crate::{
     content::{FunctionCall, FunctionResponse},
     error::RunError,
     event::Event,
-    notes::UNCONFIRMED_CALL,
-    pending::{REQUEST_CONFIRMATION, is_question},
+    notes::{AWAITING_INPUT, UNCONFIRMED_CALL},
+    pending::{is_question, is_question_name},
     tool::EventPrice,
 };
 use serde_json::{Map, Value};
@@ -210,10 +210,10 @@ fn is_counted_answer(event: &Event) -> bool {
     !is_interrupted && !event.calls().any(|call| is_question(event, call))
 }
 
-/// Whether a response is the result of a call, and not part of a confirmation.
+/// Whether a response is the result of a call, and not part of a question to the user.
 fn is_result(answer: &FunctionResponse) -> bool {
     let error = answer.error().and_then(Value::as_str);
-    answer.name != REQUEST_CONFIRMATION && error != Some(UNCONFIRMED_CALL)
+    !is_question_name(&answer.name) && ![Some(UNCONFIRMED_CALL), Some(AWAITING_INPUT)].contains(&error)
 }
 
 /// The time between events, without the time before events of the user.

@@ -11,6 +11,9 @@ pub const INTERRUPTED_CALL: &str =
 /// The provisional error of a call that waits for a confirmation. ADK defines the text.
 pub const UNCONFIRMED_CALL: &str = "This tool call requires confirmation, please approve or reject.";
 
+/// The provisional error of a call that waits for the user's input.
+pub const AWAITING_INPUT: &str = "This tool call waits for an answer of the user.";
+
 /// The error of a call that the user has rejected. ADK defines the text.
 pub const REJECTED_CALL: &str = "This tool call is rejected.";
 

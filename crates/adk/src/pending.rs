@@ -4,12 +4,16 @@
 use crate::{
     content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::{Event, ToolConfirmation},
+    input::{InputAnswer, InputRequest, REQUEST_INPUT},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// ADK's name of the call that asks the user to confirm another call.
 pub const REQUEST_CONFIRMATION: &str = "adk_request_confirmation";
+
+/// The argument of a question with the call that it is about. A question for input has it in its payload.
+pub(crate) const ORIGINAL_CALL: &str = "originalFunctionCall";
 
 /// The field of a runner-made response that withdraws a question; its value is the reason.
 pub(crate) const SUPERSEDED: &str = "superseded";
@@ -28,6 +32,9 @@ pub struct PendingCall {
     /// The user's reply to the question about this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<ToolConfirmation>,
+    /// The user's answer to the last question that the call asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputAnswer>,
     /// Whether the ledger records that the call began. If it has no response, its outcome is unknown.
     #[serde(default, skip_serializing)]
     pub begun: bool,
@@ -43,13 +50,41 @@ impl PendingCall {
     }
 }
 
-/// A confirmation that waits for the user.
+/// A question that waits for the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// The id of the [`REQUEST_CONFIRMATION`] call; the user's response has the same id.
+    /// The id of the question's call; the user's response has the same id.
     pub id: String,
     pub call: PendingCall,
-    pub confirmation: ToolConfirmation,
+    #[serde(flatten)]
+    pub request: QuestionRequest,
+}
+
+/// What the user is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QuestionRequest {
+    /// [`REQUEST_CONFIRMATION`]: whether the call may run.
+    Confirmation(ToolConfirmation),
+    /// [`REQUEST_INPUT`]: values for the call, which is in progress.
+    Input(InputRequest),
+}
+
+impl QuestionRequest {
+    /// The name of the question's call.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Confirmation(_) => REQUEST_CONFIRMATION,
+            Self::Input(_) => REQUEST_INPUT,
+        }
+    }
+
+    pub fn input(&self) -> Option<&InputRequest> {
+        match self {
+            Self::Confirmation(_) => None,
+            Self::Input(request) => Some(request),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,7 +118,7 @@ pub enum PendingChange {
 impl PendingWork {
     /// The unanswered question about a call.
     pub fn question_about(&self, call: &PendingCall) -> Option<&Question> {
-        let is_open = call.confirmation.is_none();
+        let is_open = call.confirmation.is_none() && call.input.is_none();
         self.questions.iter().find(|question| is_open && question.call.id() == call.id())
     }
 
@@ -139,18 +174,22 @@ impl PendingWork {
             branch: event.branch.clone(),
             long_running: event.long_running_tool_ids.as_ref().is_some_and(|ids| ids.contains(&id)),
             confirmation: None,
+            input: None,
             begun: false,
         }))
     }
 
     fn question(&self, request: &FunctionCall) -> Option<Question> {
         let args = request.args.as_ref()?;
-        let original: FunctionCall =
-            serde_json::from_value(args.get("originalFunctionCall")?.clone()).ok()?;
-        let confirmation = serde_json::from_value(args.get("toolConfirmation")?.clone()).ok()?;
+        let original: FunctionCall = serde_json::from_value(original_call(request)?.clone()).ok()?;
+        let asked = if request.name == REQUEST_INPUT {
+            QuestionRequest::Input(input_request(args)?)
+        } else {
+            QuestionRequest::Confirmation(serde_json::from_value(args.get("toolConfirmation")?.clone()).ok()?)
+        };
         let id = original.id_or_name();
         let call = self.open_calls.iter().find(|open| open.id() == id)?.clone();
-        Some(Question { id: request.id_or_name(), call, confirmation })
+        Some(Question { id: request.id_or_name(), call, request: asked })
     }
 
     fn response_changes(&self, event: &Event) -> Vec<PendingChange> {
@@ -185,20 +224,51 @@ fn new_active_agent(event: &Event) -> Option<&String> {
     event.actions.transfer_to_agent.as_ref().or(is_answer.then_some(&event.author))
 }
 
-/// Whether the call is a question by the runner. A model may call the same name, but then the call is not long-running.
-pub(crate) fn is_question(event: &Event, call: &FunctionCall) -> bool {
-    let long = event.long_running_tool_ids.as_deref().unwrap_or_default();
-    call.name == REQUEST_CONFIRMATION && call.id.as_ref().is_some_and(|id| long.contains(id))
+/// Whether calls of this name are questions to the user.
+pub fn is_question_name(name: &str) -> bool {
+    [REQUEST_CONFIRMATION, REQUEST_INPUT].contains(&name)
 }
 
-/// A reply opens the call again with the confirmation attached, unless the runner withdrew the question.
+/// Whether the call is a question by the runner. A model may call the same name, but then the call is not long-running. ADK has a
+/// long-running tool for input, which a model calls itself, about no other call.
+pub(crate) fn is_question(event: &Event, call: &FunctionCall) -> bool {
+    let long = event.long_running_tool_ids.as_deref().unwrap_or_default();
+    let is_kind =
+        call.name == REQUEST_CONFIRMATION || (call.name == REQUEST_INPUT && original_call(call).is_some());
+    is_kind && call.id.as_ref().is_some_and(|id| long.contains(id))
+}
+
+/// The call that a question is about.
+pub fn original_call(question: &FunctionCall) -> Option<&Value> {
+    let args = question.args.as_ref()?;
+    match question.name.as_str() {
+        REQUEST_INPUT => args.get("payload")?.get(ORIGINAL_CALL),
+        _ => args.get(ORIGINAL_CALL),
+    }
+}
+
+fn input_request(args: &Map<String, Value>) -> Option<InputRequest> {
+    let mut payload = args.get("payload")?.as_object()?.clone();
+    payload.shift_remove(ORIGINAL_CALL);
+    let message = args.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Some(InputRequest { message, schema: args.get("response_schema")?.clone(), payload })
+}
+
+/// A reply opens the call again with the answer attached, unless the runner withdrew the question.
 fn settle(question: &Question, event: &Event, response: &FunctionResponse) -> Vec<PendingChange> {
     let settled = PendingChange::Settled { id: question.id.clone() };
     let answer = response.response.clone().unwrap_or_default();
     if !event.is_from_user() && answer.contains_key(SUPERSEDED) {
         return vec![settled];
     }
-    let call = PendingCall { confirmation: Some(confirmation(answer)), ..question.call.clone() };
+    let call = question.call.clone();
+    let call = match &question.request {
+        QuestionRequest::Confirmation(_) => PendingCall { confirmation: Some(confirmation(answer)), ..call },
+        // Answers are checked before they are stored.
+        QuestionRequest::Input(request) => {
+            PendingCall { input: Some(request.parse_answer(&answer).unwrap_or(InputAnswer::Cancel)), ..call }
+        }
+    };
     vec![settled, PendingChange::Opened(call)]
 }
 

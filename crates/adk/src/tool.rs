@@ -4,6 +4,7 @@ use crate::{
     content::Part,
     error::{ServiceError, ToolError},
     event::{Event, EventActions, ToolConfirmation},
+    input::{InputAnswer, InputRequest},
     model::FunctionDeclaration,
     progress::ProgressBoard,
     session::{ArtifactService, SessionKey},
@@ -54,6 +55,8 @@ pub enum ToolOutcome {
     Pending(Option<Value>),
     /// The user must confirm first; the call is repeated with the reply.
     Ask(ToolConfirmation),
+    /// The call is in progress and needs the user's input; it is repeated with the answer.
+    AskInput(InputRequest),
 }
 
 /// The context of a tool call: identifiers, state, artifacts, cancellation.
@@ -65,6 +68,8 @@ pub struct ToolContext {
     pub session: SessionKey,
     /// The user's reply, if this call required a confirmation.
     pub confirmation: Option<ToolConfirmation>,
+    /// The user's answer to the last question that this call asked.
+    pub input: Option<InputAnswer>,
     /// Whether the call had begun before a crash: it may have taken effect already.
     pub begun: bool,
     pub cancel: CancellationToken,

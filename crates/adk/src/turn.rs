@@ -5,7 +5,7 @@ mod tool_calls;
 
 use crate::{
     agent::Node,
-    content::Content,
+    content::{Content, FunctionResponse},
     error::{RunError, ServiceError},
     event::Event,
     flow::{
@@ -137,7 +137,7 @@ impl<S: TurnService> Turn<'_, S> {
         Ok(())
     }
 
-    /// The calls that the message responds to. Fails if one of them is unknown.
+    /// The calls that the message responds to. Fails if one of them is unknown, or if an answer does not match its question.
     pub(crate) async fn find_answered_calls(
         &mut self,
         content: Option<&Content>,
@@ -148,9 +148,19 @@ impl<S: TurnService> Turn<'_, S> {
             if self.known_call(&id).is_none() {
                 self.runner.sessions.recall(&mut self.session, &id).await?;
             }
+            self.check_answer(response)?;
             found.push(self.known_call(&id).ok_or(RunError::UnknownCall { id })?);
         }
         Ok(found)
+    }
+
+    /// Checks the answer to a question for input.
+    fn check_answer(&self, response: &FunctionResponse) -> Result<(), RunError> {
+        let id = response.id_or_name();
+        let asked = self.session.pending().questions.iter().find(|question| question.id == id);
+        let Some(request) = asked.and_then(|question| question.request.input()) else { return Ok(()) };
+        let answer = request.parse_answer(&response.response.clone().unwrap_or_default());
+        answer.map(drop).map_err(|reason| RunError::InvalidAnswer { id, reason })
     }
 
     /// A call that a message may respond to: one with an open question, or a long-running one.

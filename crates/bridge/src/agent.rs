@@ -28,7 +28,7 @@ use crate::{
         service::{SessionServiceAdapter, service_error},
         session_handle::SessionHandle,
     },
-    turns::{Arrival, RunName, Turns},
+    turns::{Arrival, RunName, Turns, parked},
     view::budget::Budget,
 };
 use adk::{
@@ -36,6 +36,7 @@ use adk::{
     error::{RunError, TreeError},
     event::Event,
     limits::RunLimits,
+    pending::Question,
     runner::{EventSink, Input, RunConfig, RunRequest, Runner},
     session::{Session, SessionKey, SessionService},
     trace::Trace,
@@ -47,6 +48,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tools::mcp::ParkedCalls;
 
 /// An agent with its sub-agents, ready to receive messages.
 #[derive(Clone)]
@@ -58,6 +60,7 @@ pub struct Agent {
     trace: Trace,
     bounds: Arc<Bounds>,
     references: Option<Arc<References>>,
+    parked: ParkedCalls,
 }
 
 /// Limits on the runs of an agent, whatever the request asks for.
@@ -87,13 +90,35 @@ impl Agent {
         let artifacts = Arc::new(ArtifactAdapter::new(Arc::clone(&store)));
         let (tree, turns) = (Arc::new(AgentTree::new(root)?), Turns::new(store));
         let (trace, bounds) = (Trace::default(), Arc::default());
-        Ok(Self { tree, sessions, artifacts, turns, trace, bounds, references: None })
+        Ok(Self {
+            tree,
+            sessions,
+            artifacts,
+            turns,
+            trace,
+            bounds,
+            references: None,
+            parked: ParkedCalls::default(),
+        })
     }
 
     /// Shares `turns` with other agents of the process on the same store.
     #[must_use]
     pub fn with_turns(self, turns: Turns) -> Self {
+        turns.share_parked(&self.parked);
         Self { turns, ..self }
+    }
+
+    /// Sets the calls that wait for the user's input, which its MCP tools share.
+    #[must_use]
+    pub fn with_parked_calls(self, parked: ParkedCalls) -> Self {
+        self.turns.share_parked(&parked);
+        Self { parked, ..self }
+    }
+
+    /// Whether the answer to a question for input reaches the call. Otherwise the call was interrupted.
+    pub fn awaits_input(&self, key: &SessionKey, question: &Question) -> bool {
+        parked::is_parked(&self.parked, key, &question.call.id())
     }
 
     /// Sets the trace for requests without a trace.

@@ -22,7 +22,12 @@ pub mod tools;
 pub mod turns;
 pub mod view;
 
-pub use self::tools::{guard::Guard, hint::ApprovalHint, mode::ModeSwitch, tool::ToolAdapter};
+pub use self::tools::{
+    guard::Guard,
+    hint::ApprovalHint,
+    mode::ModeSwitch,
+    tool::{MCP_SERVER, ToolAdapter},
+};
 pub use agent::{Agent, Bounds, references::References};
 pub use model::ModelAdapter;
 pub use runs::Runs;

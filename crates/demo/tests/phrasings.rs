@@ -174,10 +174,12 @@ fn calculate(call: &ToolCall) -> Value {
         args: call.args.clone(),
         host: Arc::new(NullHost),
         sandbox: SandboxAccess::default(),
+        session: String::new(),
+        input: None,
     };
     match block_on(Calculate::new().call(call)) {
         Ok(ToolReply::Done(value)) => value,
-        Ok(ToolReply::Pending(_)) => Value::Null,
+        Ok(ToolReply::Pending(_) | ToolReply::Ask(_)) => Value::Null,
         Err(error) => json!({"error": error.to_string()}),
     }
 }

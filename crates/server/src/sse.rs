@@ -119,6 +119,7 @@ impl RunEventStream {
             RunOutcome::Cancelled => Some(format_error("Cancelled", "the run was cancelled")),
             RunOutcome::NotFound => Some(format_error("SessionNotFound", "the session does not exist")),
             RunOutcome::UnknownCall { message } => Some(format_error("UnknownCall", &message)),
+            RunOutcome::InvalidAnswer { message } => Some(format_error("InvalidAnswer", &message)),
             RunOutcome::Failed { message, .. } => {
                 let (kind, message) = failure_details(self.last_error.take(), message);
                 Some(format_error(&kind, &message))

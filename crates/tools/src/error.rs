@@ -17,6 +17,10 @@ pub enum ToolsError {
     #[error("the call was cancelled before it finished")]
     Cancelled,
 
+    /// The call was in progress when its process ended, or its question was not answered in time.
+    #[error("the call was interrupted, so its outcome is unknown")]
+    Interrupted,
+
     #[error("the artifact `{name}` was not saved: {reason}")]
     Artifact { name: String, reason: String },
 

@@ -41,6 +41,7 @@ pub mod now;
 pub mod outputs;
 mod paging;
 pub mod policy;
+mod question;
 pub mod registry;
 pub mod stub;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use host::{AppUser, ArtifactBody, ArtifactFile, ToolHost};
 pub use mask::Mask;
 pub use outputs::OutputStore;
 pub use policy::RuleBook;
+pub use question::{InputQuestion, InputReply};
 pub use registry::ToolRegistry;
 pub use tool::{Effect, Safety, SandboxAccess, SandboxProfile, Spec, Tool, ToolReply, ToolRequest};
 

@@ -59,7 +59,14 @@ pub(crate) fn request(host: &Arc<RecordingHost>, args: Value) -> ToolRequest {
         other => Map::from_iter([("value".to_owned(), other)]),
     };
     let sandbox = SandboxAccess { profile: SandboxProfile::Workspace, protected: Vec::new() };
-    ToolRequest { id: "call-1".to_owned(), args, host: host.clone(), sandbox }
+    ToolRequest {
+        id: "call-1".to_owned(),
+        args,
+        host: host.clone(),
+        sandbox,
+        session: "session".to_owned(),
+        input: None,
+    }
 }
 
 /// Calls a tool with a new host and returns its value, or the error text that the model would read.
@@ -67,6 +74,7 @@ pub(crate) async fn call_tool(tool: &dyn Tool, args: Value) -> Result<Value, Str
     match tool.call(request(&Arc::default(), args)).await {
         Ok(ToolReply::Done(value)) => Ok(value),
         Ok(ToolReply::Pending(value)) => Err(format!("pending: {value:?}")),
+        Ok(ToolReply::Ask(question)) => Err(format!("question: {}", question.message)),
         Err(error) => Err(error.to_string()),
     }
 }

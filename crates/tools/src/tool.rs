@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{ToolHost, ToolsError};
+use crate::{InputQuestion, InputReply, ToolHost, ToolsError};
 
 /// A function that a model may call. Calls of one turn run in parallel; a tool that needs an order must keep it itself.
 pub trait Tool: Send + Sync {
@@ -103,6 +103,10 @@ pub struct ToolRequest {
     pub args: Map<String, Value>,
     pub host: Arc<dyn ToolHost>,
     pub sandbox: SandboxAccess,
+    /// The session of the call, unique among all apps and users.
+    pub session: String,
+    /// The user's answer to the question that the call returned.
+    pub input: Option<InputReply>,
 }
 
 /// What the approval policy lets the processes of a call do.
@@ -145,4 +149,6 @@ pub enum ToolReply {
     Done(Value),
     /// A long-running tool has started and delivers its result later. The value, if any, is an interim result for the model.
     Pending(Option<Value>),
+    /// The call is in progress and needs the user's input. It is repeated with the answer in [`ToolRequest::input`].
+    Ask(InputQuestion),
 }

@@ -237,10 +237,12 @@ impl Project {
             args: args.as_object().unwrap().clone(),
             host: Arc::new(NullHost),
             sandbox: access,
+            session: String::new(),
+            input: None,
         };
         match self.runtime.block_on(self.tool.call(request)).unwrap() {
             ToolReply::Done(answer) => answer,
-            ToolReply::Pending(_) => panic!("exec must not be pending"),
+            ToolReply::Pending(_) | ToolReply::Ask(_) => panic!("exec must be done"),
         }
     }
 

@@ -1,7 +1,10 @@
 //! The kinds of faults, and their application to a recorded stream.
 
-use super::json_field;
-use crate::{ProviderApi, fakeprov, random::SplitMix64};
+use crate::{
+    ProviderApi, fakeprov,
+    mutation::{json_field, other_type},
+    random::SplitMix64,
+};
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,26 +193,6 @@ fn change_field(random: &mut SplitMix64, frames: &mut [Vec<u8>], kind: FaultKind
     };
     frames[at] = format!("{prefix}{value}{end}").into_bytes();
     (fault, outcome)
-}
-
-/// A value whose type differs from that of `value`.
-fn other_type(random: &mut SplitMix64, value: &Value) -> Value {
-    let others = [
-        json!(null),
-        json!(true),
-        json!(7),
-        json!(-1),
-        json!(1e300),
-        json!("x"),
-        json!(""),
-        json!([]),
-        json!([true, {"a": "b"}]),
-        json!({}),
-        json!({"a": ["b", {"c": 1}]}),
-    ];
-    let differs = |other: &&Value| std::mem::discriminant(*other) != std::mem::discriminant(value);
-    let others: Vec<&Value> = others.iter().filter(differs).collect();
-    random.choose(&others).map(|other| (*other).clone()).unwrap_or_default()
 }
 
 fn unknown_frame(random: &mut SplitMix64, api: ProviderApi) -> Vec<u8> {

@@ -3,11 +3,9 @@
 //! | module | contents |
 //! |---|---|
 //! | `fault` | the kinds of faults, and their application to a recorded stream |
-//! | `json_field` | fields of a JSON value: all paths, removal, replacement |
 //! | `server` | an HTTP server that sends one mutated stream and answers every later request correctly |
 
 mod fault;
-mod json_field;
 mod server;
 
 pub use fault::{ExpectedEnd, FaultKind, MutatedStream};

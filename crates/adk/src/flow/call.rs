@@ -9,8 +9,8 @@ use crate::{
     content::{FunctionCall, FunctionResponse, Part},
     error::{RunError, ToolError},
     event::{Event, EventActions, ToolConfirmation, mint_call_id},
-    notes::{REJECTED_CALL, REJECTION_REASON, UNCONFIRMED_CALL},
-    pending::{PendingCall, REQUEST_CONFIRMATION},
+    notes::{AWAITING_INPUT, REJECTED_CALL, REJECTION_REASON, UNCONFIRMED_CALL},
+    pending::{ORIGINAL_CALL, PendingCall, QuestionRequest},
     tool::{Tool, ToolContext, ToolOutcome},
     trace::Trace,
 };
@@ -30,8 +30,8 @@ pub(crate) struct StepResults {
     pub(crate) actions: EventActions,
     /// How many responses are placeholders. If all are, the model is not called again.
     placeholders: usize,
-    /// Calls that the user must confirm.
-    pub(crate) questions: Vec<(FunctionCall, ToolConfirmation)>,
+    /// Calls about which the user is asked.
+    pub(crate) questions: Vec<(FunctionCall, QuestionRequest)>,
     /// Ends the run after the responses are stored.
     pub(crate) fault: Option<RunError>,
 }
@@ -51,7 +51,7 @@ enum CallOutcome {
     Response(Value),
     /// A response that does not make the model continue.
     Placeholder(Value),
-    NeedsConfirmation(ToolConfirmation),
+    Question(QuestionRequest),
 }
 
 /// Runs all calls concurrently. A tool that fails, panics or times out yields an error response; its siblings are not
@@ -80,7 +80,7 @@ async fn run_traced(tree: &AgentTree, task: &CallTask<'_>) -> Result<CallOutcome
         Ok(CallOutcome::Response(value) | CallOutcome::Placeholder(value)) => {
             span.set_content("gen_ai.tool.call.result", || value.clone());
         }
-        Ok(CallOutcome::NeedsConfirmation(_)) => span.set("lango.tool.outcome", "asks"),
+        Ok(CallOutcome::Question(_)) => span.set("lango.tool.outcome", "asks"),
         Err(error) => span.fail(spans::tool_error_type(error)),
     }
     outcome
@@ -121,7 +121,8 @@ async fn run_one(tree: &AgentTree, task: &CallTask<'_>) -> Result<CallOutcome, T
     Ok(match outcome {
         ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value)) => CallOutcome::Response(value),
         ToolOutcome::Pending(None) => CallOutcome::Placeholder(json!({"status": "pending"})),
-        ToolOutcome::Ask(confirmation) => CallOutcome::NeedsConfirmation(confirmation),
+        ToolOutcome::Ask(confirmation) => CallOutcome::Question(QuestionRequest::Confirmation(confirmation)),
+        ToolOutcome::AskInput(request) => CallOutcome::Question(QuestionRequest::Input(request)),
     })
 }
 
@@ -177,18 +178,24 @@ fn push_outcome(results: &mut StepResults, task: &CallTask<'_>, outcome: Result<
             results.placeholders += 1;
             results.respond(task, value);
         }
-        Ok(CallOutcome::NeedsConfirmation(confirmation)) => push_question(results, task, confirmation),
+        Ok(CallOutcome::Question(request)) => push_question(results, task, request),
         Err(error) => results.respond(task, json!({"error": error.to_string()})),
     }
 }
 
-fn push_question(results: &mut StepResults, task: &CallTask<'_>, confirmation: ToolConfirmation) {
+fn push_question(results: &mut StepResults, task: &CallTask<'_>, request: QuestionRequest) {
     let Some(call) = task.call.part.call() else { return };
-    let request = serde_json::to_value(&confirmation).unwrap_or_default();
-    results.actions.requested_tool_confirmations.insert(task.call.id(), request);
+    let placeholder = match &request {
+        QuestionRequest::Confirmation(confirmation) => {
+            let requested = serde_json::to_value(confirmation).unwrap_or_default();
+            results.actions.requested_tool_confirmations.insert(task.call.id(), requested);
+            UNCONFIRMED_CALL
+        }
+        QuestionRequest::Input(_) => AWAITING_INPUT,
+    };
     results.placeholders += 1;
-    results.respond(task, json!({"error": UNCONFIRMED_CALL}));
-    results.questions.push((call.clone(), confirmation));
+    results.respond(task, json!({"error": placeholder}));
+    results.questions.push((call.clone(), request));
 }
 
 fn push_transfer(results: &mut StepResults, tree: &AgentTree, events: &[Arc<Event>], task: &CallTask<'_>) {
@@ -227,13 +234,28 @@ impl StepResults {
     }
 }
 
-/// The call that asks the user to confirm another call.
-pub(crate) fn confirmation_call(call: &FunctionCall, confirmation: &ToolConfirmation) -> FunctionCall {
-    let args = json!({"originalFunctionCall": call, "toolConfirmation": confirmation});
+/// The call that asks the user about another call, in ADK's format.
+pub(crate) fn question_call(call: &FunctionCall, request: &QuestionRequest) -> FunctionCall {
+    let id = mint_call_id();
+    let args = match request {
+        QuestionRequest::Confirmation(confirmation) => {
+            json!({ORIGINAL_CALL: call, "toolConfirmation": confirmation})
+        }
+        QuestionRequest::Input(input) => {
+            let mut payload = input.payload.clone();
+            payload.insert(ORIGINAL_CALL.to_owned(), json!(call));
+            json!({
+                "interruptId": id,
+                "payload": payload,
+                "message": input.message,
+                "response_schema": input.schema,
+            })
+        }
+    };
     FunctionCall {
-        id: Some(mint_call_id()),
+        id: Some(id),
         args: args.as_object().cloned(),
-        name: REQUEST_CONFIRMATION.to_owned(),
+        name: request.name().to_owned(),
         extra: Map::new(),
     }
 }

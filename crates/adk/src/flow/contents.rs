@@ -14,7 +14,7 @@ use crate::{
     event::Event,
     model::ContentRef,
     notes::{CONTINUE_NOTE, Note},
-    pending::{PendingCall, REQUEST_CONFIRMATION, is_question},
+    pending::{PendingCall, is_question, is_question_name},
 };
 use std::{
     cell::LazyCell,
@@ -51,7 +51,7 @@ fn visible(view: HistoryView<'_>) -> VisibleContents {
         IncludeContents::None => current_turn(view.events),
     };
     // Lazy: most histories have no calls and need no second pass.
-    let confirmations = LazyCell::new(|| ConfirmationParts::find(events));
+    let confirmations = LazyCell::new(|| QuestionParts::find(events));
     let mut callers: HashMap<String, &str> =
         view.deferred.iter().map(|call| (call.id(), call.author.as_str())).collect();
     let mut seen = HashSet::new();
@@ -120,7 +120,7 @@ fn is_in_branch(event: &Event, branch: Option<&str>) -> bool {
 }
 
 /// The content of an event without confirmations and empty parts; `None` if nothing is left.
-fn visible_content(event: &Arc<Event>, confirmations: Option<&ConfirmationParts<'_>>) -> Option<ContentRef> {
+fn visible_content(event: &Arc<Event>, confirmations: Option<&QuestionParts<'_>>) -> Option<ContentRef> {
     let content = event.content.as_ref().filter(|_| !event.is_partial())?;
     let is_visible = |part: &&Part| {
         !part.is_empty() && confirmations.is_none_or(|confirmations| !confirmations.contains(part))
@@ -143,18 +143,18 @@ fn visible_content(event: &Arc<Event>, confirmations: Option<&ConfirmationParts<
     Some(Content { parts, role: content.role.clone(), origin: content.origin.clone() }.into())
 }
 
-/// The parts of confirmations: questions to the user and their replies. A model does not see them.
-struct ConfirmationParts<'a> {
+/// Questions to the user and their replies. A model does not see them.
+struct QuestionParts<'a> {
     questions: HashSet<&'a str>,
-    /// Calls by a model of the reserved name. The model sees them with the error that there is no such tool.
+    /// Calls by a model of a reserved name. The model sees them with the error that there is no such tool.
     mistakes: HashSet<&'a str>,
 }
 
-impl<'a> ConfirmationParts<'a> {
+impl<'a> QuestionParts<'a> {
     fn find(events: &'a [Arc<Event>]) -> Self {
         let mut found = Self { questions: HashSet::new(), mistakes: HashSet::new() };
         let calls = events.iter().flat_map(|event| event.calls().map(move |call| (event, call)));
-        for (event, call) in calls.filter(|(_, call)| call.name == REQUEST_CONFIRMATION) {
+        for (event, call) in calls.filter(|(_, call)| is_question_name(&call.name)) {
             let ids = if is_question(event, call) { &mut found.questions } else { &mut found.mistakes };
             ids.extend(call.id.as_deref());
         }
@@ -168,7 +168,7 @@ impl<'a> ConfirmationParts<'a> {
             Data::Text(_) | Data::InlineData(_) | Data::FileData(_) | Data::Unknown => return false,
         };
         let id = id.as_deref().unwrap_or_default();
-        self.questions.contains(id) || (name == REQUEST_CONFIRMATION && !self.mistakes.contains(id))
+        self.questions.contains(id) || (is_question_name(name) && !self.mistakes.contains(id))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     content::{Content, FunctionResponse, Part},
     event::Event,
     notes::{INTERRUPTED_CALL, UNCONFIRMED_CALL},
-    pending::{PendingCall, PendingWork, Question, REQUEST_CONFIRMATION, SUPERSEDED},
+    pending::{PendingCall, PendingWork, Question, QuestionRequest, SUPERSEDED},
 };
 use serde_json::{Value, json};
 
@@ -21,8 +21,10 @@ pub(crate) fn settle(pending: &PendingWork, keep_questions: bool) -> Vec<Event> 
         let question = pending.question_about(call);
         let error = if question.is_some() { UNCONFIRMED_CALL } else { INTERRUPTED_CALL };
         push_response(&mut events, call, (&call.id(), call.name()), json!({"error": error}));
-        if let (Some(question), Some(event)) = (question, events.last_mut()) {
-            event.actions.requested_tool_confirmations.insert(call.id(), json!(question.confirmation));
+        if let (Some(Question { request: QuestionRequest::Confirmation(confirmation), .. }), Some(event)) =
+            (question, events.last_mut())
+        {
+            event.actions.requested_tool_confirmations.insert(call.id(), json!(confirmation));
         }
     }
     if !keep_questions {
@@ -43,9 +45,19 @@ fn push_withdrawals<'a>(
     questions: impl IntoIterator<Item = &'a Question>,
     reason: &str,
 ) {
-    for Question { id, call, .. } in questions {
-        let answer = json!({"confirmed": false, SUPERSEDED: reason});
-        push_response(events, call, (id, REQUEST_CONFIRMATION), answer);
+    for Question { id, call, request } in questions {
+        match request {
+            QuestionRequest::Confirmation(_) => {
+                let answer = json!({"confirmed": false, SUPERSEDED: reason});
+                push_response(events, call, (id, request.name()), answer);
+            }
+            QuestionRequest::Input(_) => {
+                let answer = json!({"action": "cancel", SUPERSEDED: reason});
+                push_response(events, call, (id, request.name()), answer);
+                // The call is in progress, and ends without a result.
+                push_response(events, call, (&call.id(), call.name()), json!({"error": INTERRUPTED_CALL}));
+            }
+        }
     }
 }
 

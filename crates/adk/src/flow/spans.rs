@@ -95,6 +95,7 @@ pub fn error_type(error: &RunError) -> String {
         RunError::CallInMessage => "call_in_message".to_owned(),
         RunError::UnresolvedReference { .. } => "unresolved_reference".to_owned(),
         RunError::UnknownCall { .. } => "unknown_call".to_owned(),
+        RunError::InvalidAnswer { .. } => "invalid_answer".to_owned(),
         RunError::Cancelled => "cancelled".to_owned(),
         RunError::Service(_) => "session_store".to_owned(),
         RunError::RetryFailed { retry, .. } => error_type(retry),

@@ -66,15 +66,13 @@ impl<S: TurnService> Turn<'_, S> {
         self.cancel.is_cancelled() || (is_correctable && self.config.retries_unknown_agent)
     }
 
-    /// The event with questions to the user; `None` if no call needs a confirmation.
+    /// The event with questions to the user; `None` if no call has one.
     fn question_event(&self, node: &Node, answers: &StepResults) -> Option<Event> {
         if answers.questions.is_empty() {
             return None;
         }
-        let questions = answers
-            .questions
-            .iter()
-            .map(|(call, confirmation)| call::confirmation_call(call, confirmation).into());
+        let questions =
+            answers.questions.iter().map(|(call, request)| call::question_call(call, request).into());
         let content = Content::new("model", questions.collect());
         let mut event = self.event_by(node);
         event.long_running_tool_ids = Some(content.calls().filter_map(|call| call.id.clone()).collect());
@@ -119,6 +117,7 @@ impl<S: TurnService> Turn<'_, S> {
             invocation_id: self.invocation.clone(),
             session: self.session.key().clone(),
             confirmation: call.confirmation.clone(),
+            input: call.input.clone(),
             begun: call.begun,
             cancel: self.cancel.child_token(),
             tool: call.name().to_owned(),

@@ -59,6 +59,7 @@ fn deferred(id: &str, author: &str) -> PendingCall {
         branch: None,
         long_running: true,
         confirmation: None,
+        input: None,
         begun: false,
     }
 }

@@ -5,7 +5,7 @@ use adk::{
     content::{Content, FunctionResponse},
     event::{Event, ToolConfirmation},
     flow::step::{Step, next_step},
-    pending::{PendingCall, PendingWork, Question},
+    pending::{PendingCall, PendingWork, Question, QuestionRequest},
 };
 use serde_json::json;
 
@@ -30,12 +30,14 @@ fn open(id: &str, author: &str) -> PendingCall {
         branch: None,
         long_running: false,
         confirmation: None,
+        input: None,
         begun: false,
     }
 }
 
 fn question(call: &PendingCall) -> Question {
-    Question { id: "q".to_owned(), call: call.clone(), confirmation: ToolConfirmation::default() }
+    let request = QuestionRequest::Confirmation(ToolConfirmation::default());
+    Question { id: "q".to_owned(), call: call.clone(), request }
 }
 
 fn pending(open_calls: &[&PendingCall], questions: &[Question]) -> PendingWork {

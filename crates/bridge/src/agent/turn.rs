@@ -110,7 +110,8 @@ impl Agent {
 
     fn runner(&self, turn: &Arc<TurnHandle>, config: &RunConfig) -> Runner<TurnSessions> {
         let options = RunOptions::encode(config);
-        let sessions = TurnSessions::new(self.sessions.clone(), Arc::clone(turn), options);
+        let sessions =
+            TurnSessions::new(self.sessions.clone(), Arc::clone(turn), options, self.parked.clone());
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
         Runner::new(Arc::clone(&self.tree), sessions, artifacts)
     }

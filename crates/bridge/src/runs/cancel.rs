@@ -8,6 +8,7 @@ use crate::{
         service::{SessionServiceAdapter, service_error},
         session::SessionAdapter,
     },
+    turns::parked,
     view::budget::Budget,
 };
 use adk::{
@@ -79,10 +80,13 @@ impl Runs {
         let failed = |error: ServiceError| Error::Backend(error.into());
         let Some(session) = sessions.read(key).await.map_err(failed)? else { return Ok(false) };
         let entries = withdrawals(&session, id).into_iter().map(LogEntry::continues).collect();
-        let (commit, _) = PreparedCommit::new(&session, entries, Some(id)).map_err(failed)?.into_commit();
+        let (commit, view) = PreparedCommit::new(&session, entries, Some(id)).map_err(failed)?.into_commit();
         let turn = TurnChange::Cancel { run: id.to_owned(), error: Some(REASON.to_owned()) };
         let commit = Commit { turn, expected_seq: Some(session.last_seq), ..commit };
         self.store.commit(key, commit).await?;
+        if let Some(calls) = self.turns.parked() {
+            parked::reconcile(calls, key, view.pending());
+        }
         // The buffer in memory ends with the question; readers find the withdrawal in the log.
         if let Some(live) = self.live(key, id) {
             live.continue_in_log();
@@ -92,6 +96,9 @@ impl Runs {
 
     /// Cancels all runs of a session and waits until they are over.
     pub async fn cancel_all(&self, key: &SessionKey) {
+        if let Some(calls) = self.turns.parked() {
+            parked::abandon(calls, key);
+        }
         let running = self.registry.running_in(key);
         for live in &running {
             live.cancel.cancel();

@@ -76,6 +76,10 @@ pub enum RunOutcome {
     UnknownCall {
         message: String,
     },
+    /// The answer does not match its question; nothing was stored.
+    InvalidAnswer {
+        message: String,
+    },
     /// `in_log` says whether the last event of the log reports the failure.
     Failed {
         message: String,
@@ -90,6 +94,7 @@ impl RunOutcome {
             Err(RunError::Cancelled) => Self::Cancelled,
             Err(RunError::SessionNotFound(_)) => Self::NotFound,
             Err(error @ RunError::UnknownCall { .. }) => Self::UnknownCall { message: error.to_string() },
+            Err(error @ RunError::InvalidAnswer { .. }) => Self::InvalidAnswer { message: error.to_string() },
             Err(error) => Self::Failed { message: error.to_string(), in_log },
         }
     }

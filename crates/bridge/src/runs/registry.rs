@@ -33,7 +33,10 @@ impl RunCounts {
             Some(LiveOutcome::Over(RunOutcome::Done)) => self.done += 1,
             Some(LiveOutcome::Over(RunOutcome::Cancelled)) => self.cancelled += 1,
             Some(LiveOutcome::Over(
-                RunOutcome::NotFound | RunOutcome::UnknownCall { .. } | RunOutcome::Failed { .. },
+                RunOutcome::NotFound
+                | RunOutcome::UnknownCall { .. }
+                | RunOutcome::InvalidAnswer { .. }
+                | RunOutcome::Failed { .. },
             ))
             | None => {
                 self.failed += 1;

@@ -170,6 +170,11 @@ fn upcoming(session: &SessionAdapter, events: Vec<(Event, bool)>, commit: &Commi
 }
 
 impl CommittedView {
+    /// The pending work after the commit.
+    pub(crate) fn pending(&self) -> &PendingWork {
+        &self.pending
+    }
+
     /// Applies an acknowledged commit to the session and returns the events in their wire form.
     pub(crate) fn apply(self, session: &mut SessionAdapter, committed: Committed) -> Vec<Arc<Event>> {
         let is_known = |upcoming: &Upcoming| session.events.contains(upcoming.id());

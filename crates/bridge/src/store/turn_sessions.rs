@@ -8,7 +8,7 @@ use crate::{
         service::{SessionServiceAdapter, service_error},
         session::SessionAdapter,
     },
-    turns::{StartTerms, TurnHandle},
+    turns::{StartTerms, TurnHandle, parked},
 };
 use adk::{
     content::Content,
@@ -22,6 +22,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
+use tools::mcp::ParkedCalls;
 
 /// The session service that the runner of one turn uses. It adds the turn to every commit: start, lease, or end of the run.
 pub(crate) struct TurnSessions {
@@ -29,6 +30,7 @@ pub(crate) struct TurnSessions {
     turn: Arc<TurnHandle>,
     /// The options of the run, stored when it starts.
     options: Option<String>,
+    parked: ParkedCalls,
     /// Whether the store holds a draft of this session.
     has_draft: AtomicBool,
     /// How many chunks of the draft were stored.
@@ -40,8 +42,9 @@ impl TurnSessions {
         sessions: SessionServiceAdapter,
         turn: Arc<TurnHandle>,
         options: Option<String>,
+        parked: ParkedCalls,
     ) -> Self {
-        Self { sessions, turn, options, has_draft: AtomicBool::new(false), chunks: AtomicU64::new(0) }
+        Self { sessions, turn, options, parked, has_draft: AtomicBool::new(false), chunks: AtomicU64::new(0) }
     }
 
     /// The session of an earlier turn, from the cache. The commit that starts this turn detects a stale copy.
@@ -110,6 +113,7 @@ impl SessionService for TurnSessions {
         let epoch = committed.epoch;
         session.draft = None;
         let events = view.apply(session, committed);
+        parked::reconcile(&self.parked, &session.key, &session.pending);
         if ends && let Some(cached) = session.to_cached(epoch) {
             self.sessions.cache().insert(cached);
         }
@@ -144,7 +148,9 @@ impl TurnService for TurnSessions {
         let committed = committed.map_err(|error| service_error(error, &session.key))?;
         self.has_draft.store(false, Ordering::Relaxed);
         (session.draft, session.cached_epoch) = (None, None);
-        Ok(view.apply(session, committed))
+        let events = view.apply(session, committed);
+        parked::reconcile(&self.parked, &session.key, &session.pending);
+        Ok(events)
     }
 
     async fn save_draft(

@@ -3,10 +3,12 @@
 use crate::{
     store::state,
     tools::guard::{self, Guard, GuardDecision, UNTRUSTED},
+    turns::parked,
 };
 use adk::{
     content::{Blob, Part},
     error::ToolError,
+    input::{InputAnswer, InputRequest},
     model::FunctionDeclaration,
     tool::{Tool, ToolContext, ToolOutcome},
 };
@@ -19,9 +21,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 use tools::{
-    AppUser, ArtifactBody, ArtifactFile, Effect, Mask, SandboxAccess, SandboxProfile, ToolHost, ToolReply,
-    ToolRequest, ToolsError, mask::MaskStream,
+    AppUser, ArtifactBody, ArtifactFile, Effect, InputQuestion, InputReply, Mask, SandboxAccess,
+    SandboxProfile, ToolHost, ToolReply, ToolRequest, ToolsError, mask::MaskStream,
 };
+
+/// Key in the payload of a question with the name of the MCP server that asks.
+pub const MCP_SERVER: &str = "mcpServer";
 
 pub struct ToolAdapter {
     tool: Arc<dyn tools::Tool>,
@@ -56,8 +61,14 @@ impl ToolAdapter {
         if context.begun && effect == Effect::Once {
             return Err(ToolError::Interrupted);
         }
-        self.probe_sandbox().await?;
-        let (sandbox, is_untrusted) = match self.admit(&args, &context) {
+        // A call that continues with an answer was admitted when it began.
+        let decision = if context.input.is_some() {
+            unguarded()
+        } else {
+            self.probe_sandbox().await?;
+            self.admit(&args, &context)
+        };
+        let (sandbox, is_untrusted) = match decision {
             GuardDecision::Run { sandbox, is_untrusted } => (sandbox, is_untrusted),
             GuardDecision::Ask(question) => return Ok(ToolOutcome::Ask(question)),
             GuardDecision::Refuse(why) => return Err(ToolError::Failed(why)),
@@ -71,7 +82,15 @@ impl ToolAdapter {
         let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
         let progress_mask = Mutex::new(mask.stream());
         let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
-        let outcome = self.tool.call(ToolRequest { id: context.call_id.clone(), args, host, sandbox }).await;
+        let request = ToolRequest {
+            id: context.call_id.clone(),
+            args,
+            host,
+            sandbox,
+            session: parked::scope(&context.session),
+            input: context.input.clone().map(to_reply),
+        };
+        let outcome = self.tool.call(request).await;
         let outcome = mask_outcome(outcome, &mask);
         if is_untrusted || self.tool.spec().untrusted {
             self.mark_untrusted(&outcome, &context);
@@ -94,10 +113,7 @@ impl ToolAdapter {
             None if self.tool.spec().confirm && context.confirmation.is_none() => {
                 GuardDecision::Ask(guard::plain_question(name))
             }
-            None => GuardDecision::Run {
-                sandbox: SandboxAccess { profile: SandboxProfile::Workspace, protected: Vec::new() },
-                is_untrusted: false,
-            },
+            None => unguarded(),
         }
     }
 
@@ -106,7 +122,8 @@ impl ToolAdapter {
         let value = match outcome {
             Ok(ToolOutcome::Done(value) | ToolOutcome::Pending(Some(value))) => value,
             Ok(ToolOutcome::Pending(None) | ToolOutcome::Ask(_)) => return,
-            Err(_) => &Value::Null,
+            // A person reads the text of the question.
+            Ok(ToolOutcome::AskInput(_)) | Err(_) => &Value::Null,
         };
         if context.state(UNTRUSTED).is_none_or(|known| known.is_null()) {
             context.set_state(UNTRUSTED, guard::source(&*self.tool, value).into());
@@ -119,7 +136,31 @@ fn mask_outcome(outcome: Result<ToolReply, ToolsError>, mask: &Mask) -> Result<T
     match outcome {
         Ok(ToolReply::Done(value)) => Ok(ToolOutcome::Done(mask.apply_json(value))),
         Ok(ToolReply::Pending(value)) => Ok(ToolOutcome::Pending(value.map(|value| mask.apply_json(value)))),
+        Ok(ToolReply::Ask(question)) => Ok(ToolOutcome::AskInput(to_request(question, mask))),
+        Err(ToolsError::Interrupted) => Err(ToolError::Interrupted),
         Err(error) => Err(ToolError::Failed(mask.apply(error.to_string()))),
+    }
+}
+
+fn unguarded() -> GuardDecision {
+    let sandbox = SandboxAccess { profile: SandboxProfile::Workspace, protected: Vec::new() };
+    GuardDecision::Run { sandbox, is_untrusted: false }
+}
+
+fn to_request(question: InputQuestion, mask: &Mask) -> InputRequest {
+    let InputQuestion { message, schema, server } = question;
+    InputRequest {
+        message: mask.apply(message),
+        schema: mask.apply_json(schema),
+        payload: Map::from_iter([(MCP_SERVER.to_owned(), server.into())]),
+    }
+}
+
+fn to_reply(answer: InputAnswer) -> InputReply {
+    match answer {
+        InputAnswer::Accept(content) => InputReply::Accept(content),
+        InputAnswer::Decline => InputReply::Decline,
+        InputAnswer::Cancel => InputReply::Cancel,
     }
 }
 

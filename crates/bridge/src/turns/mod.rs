@@ -19,6 +19,7 @@ mod arrival;
 mod backoff;
 mod handle;
 mod heartbeat;
+pub(crate) mod parked;
 mod phase;
 mod request;
 mod waiting;
@@ -44,6 +45,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, Weak},
 };
 use tokio::sync::Notify;
+use tools::mcp::ParkedCalls;
 use watch::OwnerWatch;
 
 /// Coordinates the turns of one process on one store. Clones share the state.
@@ -59,6 +61,8 @@ struct TurnsInner {
     /// Set if a recovery task of this process takes over the runs of gone owners. A waiting run then only wakes that
     /// task.
     recovery_wake: OnceLock<Arc<Notify>>,
+    /// The calls that wait for the user's input.
+    parked: OnceLock<ParkedCalls>,
 }
 
 /// The id and idempotency key of a run. The id is that of the invocation, unless the message responds to a call of an earlier
@@ -100,13 +104,29 @@ impl Turns {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let watch = OwnerWatch::new(Arc::clone(&store));
         let heartbeat = Arc::new(HeartbeatTask::new(Arc::clone(&store)));
-        let (session_queues, draft_flush, recovery_wake) =
-            (Mutex::default(), DraftFlush::default(), OnceLock::new());
-        Self(Arc::new(TurnsInner { store, session_queues, heartbeat, watch, draft_flush, recovery_wake }))
+        Self(Arc::new(TurnsInner {
+            store,
+            session_queues: Mutex::default(),
+            heartbeat,
+            watch,
+            draft_flush: DraftFlush::default(),
+            recovery_wake: OnceLock::new(),
+            parked: OnceLock::new(),
+        }))
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
+    }
+
+    /// Sets the parked calls of the process. Only the first call has an effect.
+    pub(crate) fn share_parked(&self, parked: &ParkedCalls) {
+        self.0.parked.get_or_init(|| parked.clone());
+    }
+
+    /// The calls that wait for the user's input.
+    pub(crate) fn parked(&self) -> Option<&ParkedCalls> {
+        self.0.parked.get()
     }
 
     /// Flushes the drafts of this process' runs.

@@ -1,12 +1,15 @@
-//! Approval questions on the terminal, answered with one key and Enter.
+//! Questions on the terminal: approvals, answered with one key and Enter, and questions for input.
 
+mod input;
 mod keyboard;
 mod line;
 
 use crate::screen::{ApprovalPrompt, Style, approval_question, screen_size};
 use adk::{
     content::{Content, FunctionResponse, Part},
-    pending::{Question, REQUEST_CONFIRMATION},
+    event::ToolConfirmation,
+    input::InputAnswer,
+    pending::{Question, QuestionRequest},
 };
 use bridge::{
     ApprovalHint,
@@ -22,7 +25,7 @@ const GENERIC_HINT: &str = "Please approve or reject the tool call";
 
 const PASTED: &str = "Pasted text does not answer; type a key and Enter.";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Yes,
     /// Approves the call, and stores a rule for this session.
@@ -31,10 +34,12 @@ pub(crate) enum Reply {
     Always,
     /// With what the person wrote instead of a key.
     No(Option<String>),
+    /// The answer to a question for input.
+    Input(InputAnswer),
 }
 
 /// What a line at the question means.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum Meaning {
     Reply(Reply),
     Expand,
@@ -47,9 +52,9 @@ pub(crate) fn is_attended(out: &impl IsTerminal) -> bool {
     io::stdin().is_terminal() && out.is_terminal()
 }
 
-fn prompt(question: &Question) -> ApprovalPrompt {
+fn prompt(question: &Question, confirmation: &ToolConfirmation) -> ApprovalPrompt {
     let args = question.call.part.call().and_then(|call| call.args.as_ref());
-    let mut hint = ApprovalHint::parse(&question.confirmation);
+    let mut hint = ApprovalHint::parse(confirmation);
     if hint.question.is_empty() || hint.question.starts_with(GENERIC_HINT) {
         hint.question = approval_question(question.call.name(), args);
     }
@@ -58,13 +63,17 @@ fn prompt(question: &Question) -> ApprovalPrompt {
     ApprovalPrompt { tool: question.call.name().to_owned(), path, hint }
 }
 
-/// Asks until a line answers. Ctrl-C, Ctrl-D and the end of input reject the call.
+/// Asks until a line answers. Ctrl-C, Ctrl-D and the end of input reject the call, or dismiss a question for input.
 pub(crate) async fn ask(
     question: &Question,
     out: &mut (dyn Write + Send),
     style: Style,
 ) -> anyhow::Result<Reply> {
-    let prompt = prompt(question);
+    let confirmation = match &question.request {
+        QuestionRequest::Confirmation(confirmation) => confirmation,
+        QuestionRequest::Input(request) => return input::ask(request, out, style).await.map(Reply::Input),
+    };
+    let prompt = prompt(question, confirmation);
     let mut is_expanded = false;
     let mut keyboard = RawKeyboard::open()?;
     loop {
@@ -143,15 +152,36 @@ fn interpret(line: &TypedLine, offered: &ApprovalHint) -> Meaning {
     if line.is_pasted { Meaning::Unclear(PASTED) } else { meaning }
 }
 
-/// The notice that a question was rejected because no person can be asked.
+/// The notice that a question was rejected or declined because no person can be asked.
 pub(crate) fn unattended_notice(question: &Question) -> String {
-    let question = prompt(question).hint.question;
-    format!("{} No one is available to approve it, so it is rejected.", crate::screen::printable(&question))
+    let (text, end) = match &question.request {
+        QuestionRequest::Confirmation(confirmation) => (
+            prompt(question, confirmation).hint.question,
+            "No one is available to approve it, so it is rejected.",
+        ),
+        QuestionRequest::Input(request) => {
+            (request.message.clone(), "No one is available to answer it, so it is declined.")
+        }
+    };
+    format!("{} {end}", crate::screen::printable(&text))
 }
+
+/// The answer to a question for input whose call has ended: it only settles the question.
+pub(crate) fn dismissal(question: &Question) -> Content {
+    answer(question, Reply::Input(InputAnswer::Cancel))
+}
+
+/// The notice that an answer would not reach the call.
+pub(crate) const INTERRUPTED_QUESTION: &str =
+    "a question of a tool can no longer be answered, because its call was interrupted";
 
 /// The answer as a message to the agent.
 pub(crate) fn answer(question: &Question, reply: Reply) -> Content {
-    let confirmation = match reply {
+    let response = match reply {
+        Reply::Input(answer) => Value::Object(answer.to_response()),
+        Reply::No(_) if question.request.input().is_some() => {
+            Value::Object(InputAnswer::Decline.to_response())
+        }
         Reply::Yes => json!({"confirmed": true}),
         Reply::Session => json!({"confirmed": true, "payload": {SESSION: true}}),
         Reply::Always => json!({"confirmed": true, "payload": {ALWAYS: true}}),
@@ -160,8 +190,8 @@ pub(crate) fn answer(question: &Question, reply: Reply) -> Content {
     };
     let response = FunctionResponse {
         id: Some(question.id.clone()),
-        name: REQUEST_CONFIRMATION.to_owned(),
-        response: confirmation.as_object().cloned(),
+        name: question.request.name().to_owned(),
+        response: response.as_object().cloned(),
         extra: Map::new(),
     };
     Content::new("user", vec![Part::from(response)])

@@ -129,6 +129,11 @@ impl Conversation {
         Ok(self.store.load(&self.key, TailBudget::NONE).await?.map(|found| found.row))
     }
 
+    /// Whether the question is one for input whose call was interrupted.
+    pub(crate) fn is_interrupted(&self, question: &Question) -> bool {
+        question.request.input().is_some() && !self.app.agent.awaits_input(&self.key, question)
+    }
+
     /// The questions that wait for an answer.
     pub(crate) async fn questions(&self) -> anyhow::Result<Vec<Question>> {
         let session = self.app.agent.sessions().get(&self.key).await?;

@@ -49,8 +49,12 @@ async fn converse(
 ) -> anyhow::Result<()> {
     interrupts.cancellable(|cancel| conversation.send(content, view, cancel)).await?;
     while let Some(question) = conversation.questions().await?.into_iter().next() {
-        let reply = ask::ask(&question, &mut io::stderr(), style).await?;
-        let answer = ask::answer(&question, reply);
+        let answer = if conversation.is_interrupted(&question) {
+            note(ask::INTERRUPTED_QUESTION);
+            ask::dismissal(&question)
+        } else {
+            ask::answer(&question, ask::ask(&question, &mut io::stderr(), style).await?)
+        };
         interrupts.cancellable(|cancel| conversation.send(answer, view, cancel)).await?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Agents from `agents/<app>/root_agent.yaml`: ADK's own Agent Config, as far as it needs no Python.
 
-use super::{ConfigError, parser_message::plain_message, regular_file::read_regular_file};
+use super::{ConfigError, parser_message::plain_message, regular_file::read_regular_file, yaml};
 use crate::trust::{FolderGuard, UntrustedFolder};
 use adk::{agent::IncludeContents, model::GenerateContentConfig};
 use bridge::store::state::is_reserved;
@@ -239,8 +239,7 @@ fn parse(path: &Path) -> Result<RawAgent, ConfigError> {
     if text.trim().is_empty() {
         return Err(invalid("it is empty; an agent needs at least a `name`".to_owned()));
     }
-    let raw: RawAgent = serde_saphyr::from_str(&super::yaml_letters::quote_letters(&text))
-        .map_err(|error| syntax(path, &error))?;
+    let raw: RawAgent = yaml::parse(path, &text)?;
     refuse_python(&raw, path)?;
     match raw.agent_class.as_deref().filter(|class| *class != "LlmAgent") {
         Some(class) => {
@@ -348,24 +347,14 @@ fn refuse_python(raw: &RawAgent, path: &Path) -> Result<(), ConfigError> {
     }
 }
 
-fn syntax(path: &Path, error: &serde_saphyr::Error) -> ConfigError {
-    let location = error.location();
-    let text = error.without_snippet().to_string();
-    let message = plain_message(without_location(text.lines().next().unwrap_or_default()));
-    match location {
-        Some(location) => ConfigError::Syntax {
-            path: path.to_path_buf(),
-            line: usize::try_from(location.line()).unwrap_or_default(),
-            column: usize::try_from(location.column()).unwrap_or_default(),
-            message,
-        },
-        None => ConfigError::Value { path: path.to_path_buf(), message },
-    }
-}
-
 /// The error of a script file as a configuration error with its location.
 pub(crate) fn in_script(path: &Path, error: provider::Error) -> anyhow::Error {
     let provider::Error::Script { message, .. } = &error else { return error.into() };
+    if let Ok(text) = read_regular_file(path)
+        && let Some(error) = yaml::syntax_error(path, &text)
+    {
+        return error.into();
+    }
     let location =
         message.rsplit_once(" at line ").and_then(|(_, location)| location.split_once(", column "));
     let (Some(line), Some(column)) = (

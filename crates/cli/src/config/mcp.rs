@@ -6,7 +6,7 @@ use super::{
 use ::tools::{
     Effect, Safety, Spec,
     command::CommandConfig,
-    mcp::{McpServerConfig, McpServers, McpToolConfig, McpTransport},
+    mcp::{McpServerConfig, McpServers, McpToolConfig, McpTransport, ParkedCalls},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -53,6 +53,11 @@ pub(super) struct McpServerSection {
     /// Default: `120`
     #[serde(rename = "timeoutS", alias = "timeout_s")]
     timeout: Option<Seconds>,
+    /// How long a call waits for your answer to a question of the server.
+    ///
+    /// Default: `3600`
+    #[serde(rename = "answerTimeoutS", alias = "answer_timeout_s")]
+    answer_timeout: Option<Seconds>,
     /// Whether the program runs in the sandbox for approved commands (`"workspace"`), or as your account (`"off"`).
     ///
     /// Default: `"workspace"` if the settings came with the folder, else `"off"`
@@ -181,6 +186,8 @@ pub(crate) struct McpSettings {
     project: Vec<McpServerConfig>,
     /// The running servers, shared by all apps.
     pub(crate) running: Arc<OnceLock<Arc<McpServers>>>,
+    /// The calls of the servers that wait for answers of users.
+    pub(crate) parked: ParkedCalls,
 }
 
 /// The project file of the working directory as it was read.
@@ -243,7 +250,7 @@ impl McpSettings {
         let (mut project, more) = project.map(|project| project.resolve(sources)).unwrap_or_default();
         secrets.extend(more);
         project.retain(|server| !servers.iter().any(|known| known.name == server.name));
-        (Self { servers, project, running: Arc::default() }, secrets)
+        (Self { servers, project, running: Arc::default(), parked: ParkedCalls::default() }, secrets)
     }
 
     /// All servers.
@@ -265,6 +272,7 @@ impl McpServerSection {
             trusted: self.trusted,
             start_time: self.start_timeout.map_or(default.start_time, Seconds::time),
             call_time: self.timeout.map_or(default.call_time, Seconds::time),
+            answer_time: self.answer_timeout.map_or(default.answer_time, Seconds::time),
             tools: tools.collect(),
             sandboxed: is_sandboxed(self.sandbox, sources.origin),
             ..default

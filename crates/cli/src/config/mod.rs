@@ -7,6 +7,8 @@ mod file;
 mod known;
 mod mcp;
 mod models;
+#[cfg(test)]
+mod mutated;
 mod parser_message;
 mod providers;
 mod regular_file;
@@ -15,6 +17,7 @@ mod source;
 mod telemetry;
 mod template;
 mod tools;
+mod yaml;
 mod yaml_letters;
 
 #[cfg(test)]
@@ -134,6 +137,17 @@ pub(crate) fn load(location: &LocationArgs, env: &Env, prompt: TrustPrompt) -> R
     let places = SearchPlaces { location, env, workdir: &workdir, prefix: Path::new(""), home: &home };
     let found = places.find(prompt)?;
     resolve(found, env, (&workdir, &home))
+}
+
+/// Loads the settings of a folder as a program that is started there would.
+#[cfg(test)]
+fn load_from(
+    location: &LocationArgs,
+    env: &Env,
+    (workdir, home): (&Path, &Path),
+) -> Result<Settings, ConfigError> {
+    let places = SearchPlaces { location, env, workdir, prefix: workdir, home };
+    resolve(places.find(TrustPrompt::Never)?, env, (workdir, home))
 }
 
 /// The permissions that the settings of a folder need; `None` if it has no settings that need trust.

@@ -1,7 +1,7 @@
 //! Sanitizing: text of models, tools and files cannot control the terminal.
 
 use super::invisible::classify;
-use adk::{content::Part, pending::REQUEST_CONFIRMATION};
+use adk::{content::Part, input::REQUEST_INPUT, pending::is_question_name};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Write;
@@ -47,9 +47,13 @@ pub(crate) fn summarize_part(part: &Part, max: usize) -> Option<String> {
     Some(one_line(&format!("← {} {}", name(&response.name), object(response.response.as_ref())), max))
 }
 
-/// The question of a confirmation request; `None` for other calls.
+/// The question of a call that asks the user; `None` for other calls.
 fn question(tool: &str, args: Option<&Map<String, Value>>) -> Option<String> {
-    let call = args.filter(|_| tool == REQUEST_CONFIRMATION)?.get("originalFunctionCall")?;
+    let args = args.filter(|_| is_question_name(tool))?;
+    if tool == REQUEST_INPUT {
+        return args.get("message").and_then(Value::as_str).map(str::to_owned);
+    }
+    let call = args.get("originalFunctionCall")?;
     let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
     Some(approval_question(name, call.get("args").and_then(Value::as_object)))
 }
@@ -60,7 +64,7 @@ pub(crate) fn approval_question(name: &str, args: Option<&Map<String, Value>>) -
 }
 
 fn name(name: &str) -> &str {
-    if name == REQUEST_CONFIRMATION { "answer" } else { name }
+    if is_question_name(name) { "answer" } else { name }
 }
 
 fn object(fields: Option<&Map<String, Value>>) -> String {

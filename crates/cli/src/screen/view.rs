@@ -12,7 +12,8 @@ use crate::config::Models;
 use adk::{
     content::{Content, Part},
     event::Event,
-    pending::REQUEST_CONFIRMATION,
+    notes::AWAITING_INPUT,
+    pending::is_question_name,
     progress::CallProgress,
 };
 use anyhow::anyhow;
@@ -21,6 +22,7 @@ use bridge::{
     model::Notice,
 };
 use lock::LockExt;
+use serde_json::Value;
 use std::{
     io::{self, Write},
     sync::Mutex,
@@ -266,16 +268,19 @@ fn release(state: &mut ViewState) -> io::Result<()> {
     out.flush()
 }
 
-/// Whether the part is a confirmation request or its answer. The command that can read the answer prints the question.
+/// Whether the part is a question to the user or its answer. The command that can read the answer prints the question.
 fn is_question(part: &Part) -> bool {
     let called = part.call().map(|call| &call.name).or(part.response().map(|response| &response.name));
-    called.is_some_and(|name| name == REQUEST_CONFIRMATION)
+    called.is_some_and(|name| is_question_name(name))
 }
 
-/// Whether the part is the provisional result of a call that waits for an approval.
+/// Whether the part is the provisional result of a call that waits for an approval or an answer.
 pub(crate) fn is_placeholder(event: &Event, part: &Part) -> bool {
     let asked = &event.actions.requested_tool_confirmations;
-    part.response().is_some_and(|response| asked.contains_key(&response.id_or_name()))
+    part.response().is_some_and(|response| {
+        let error = response.error().and_then(Value::as_str);
+        asked.contains_key(&response.id_or_name()) || error == Some(AWAITING_INPUT)
+    })
 }
 
 fn show_json(event: &Event) -> io::Result<()> {

@@ -141,6 +141,7 @@ const KEY_RULES: &[(&str, KeyRule)] = &[
     ("mcp.*.enabled", Harmless("a server that is not enabled does not start")),
     ("mcp.*.startTimeoutS", Harmless(OWN_TIME)),
     ("mcp.*.timeoutS", Harmless(OWN_TIME)),
+    ("mcp.*.answerTimeoutS", Harmless(OWN_TIME)),
     // The class of a tool decides whether its calls ask.
     ("mcp.*.tools.*.safety", Listed),
     ("mcp.*.tools.*.effect", Listed),

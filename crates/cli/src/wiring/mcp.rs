@@ -16,7 +16,7 @@ pub(super) fn servers(
     settings: &Settings,
     registry: &ToolRegistry,
     (outputs, sandbox): (&OutputStore, &LazySandbox),
-    report_problems: bool,
+    (can_ask, report_problems): (bool, bool),
 ) -> Arc<McpServers> {
     let make = || {
         let config = &settings.tools;
@@ -31,6 +31,8 @@ pub(super) fn servers(
             outputs: outputs.clone(),
             mask: config.mask.clone(),
             pins: Arc::clone(&pins),
+            parked: settings.mcp.parked.clone(),
+            can_ask,
             on_problem: Arc::new(move |problem| {
                 if report_problems {
                     screen::note(problem);

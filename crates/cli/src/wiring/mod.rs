@@ -14,7 +14,10 @@ use crate::{
     config::{self, AgentConfig, BUILT_IN_APP, ModelName, Settings},
     screen::ModelUsage,
 };
-use ::tools::policy::{ApprovalMode, LazyCommandSandbox};
+use ::tools::{
+    mcp::ParkedCalls,
+    policy::{ApprovalMode, LazyCommandSandbox},
+};
 use adk::{
     agent::{AgentTree, LlmAgent},
     limits::RunLimits,
@@ -93,6 +96,7 @@ pub(crate) struct Plan {
     budget: Budget,
     bounds: Bounds,
     references: References,
+    parked: ParkedCalls,
     /// The files that the app was read from.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -170,7 +174,8 @@ fn build_plan(
     AgentTree::new(root.clone()).map_err(|source| AgentFault::Tree { file, source })?;
     let (budget, bounds) = (settings.budget, bounds(settings));
     let sandbox = wiring.tools.sandbox.clone();
-    Ok(Plan { name, root, model, note: None, mode, sandbox, budget, bounds, references, files })
+    let parked = settings.mcp.parked.clone();
+    Ok(Plan { name, root, model, note: None, mode, sandbox, budget, bounds, references, parked, files })
 }
 
 impl Plan {
@@ -179,11 +184,15 @@ impl Plan {
     }
 
     pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
-        let Self { name, root, model, note, mode, sandbox, budget, bounds, references, .. } = self;
+        let Self { name, root, model, note, mode, sandbox, budget, bounds, references, parked, .. } = self;
         let agent = Agent::new(store, root, budget)?;
         Ok(App {
             name,
-            agent: agent.with_bounds(bounds).with_trace(trace).with_references(references),
+            agent: agent
+                .with_bounds(bounds)
+                .with_trace(trace)
+                .with_references(references)
+                .with_parked_calls(parked),
             model,
             note,
             mode,

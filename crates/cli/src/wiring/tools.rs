@@ -100,7 +100,7 @@ impl Toolbox {
             let command = Arc::new(CommandTool::new(command.clone(), env));
             registry.add("commands in lango.toml", command)?;
         }
-        let servers = mcp::servers(settings, &registry, (&outputs, &sandbox), report_problems);
+        let servers = mcp::servers(settings, &registry, (&outputs, &sandbox), (attended, report_problems));
         Ok(Self { registry, servers, sandbox: policy_sandbox, guard: Arc::new(guard) })
     }
 

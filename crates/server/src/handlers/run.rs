@@ -74,6 +74,7 @@ pub(crate) async fn run(
         RunOutcome::NotFound => Err(session_not_found(&key.session_id)),
         RunOutcome::Cancelled => Err(ApiError::conflict("the run was cancelled")),
         RunOutcome::UnknownCall { message } => Err(ApiError::conflict(message)),
+        RunOutcome::InvalidAnswer { message } => Err(ApiError::bad_request(message)),
         RunOutcome::Failed { message, .. } => {
             let (kind, message) = sse::failure_details(last_error, message);
             Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{kind}: {message}")))
@@ -333,7 +334,9 @@ fn refusal(error: StartError, key: &SessionKey) -> StartRefusal {
             RunError::SessionNotFound(_) | RunError::Service(ServiceError::NotFound(_)) => {
                 session_not_found(&key.session_id)
             }
-            RunError::CallInMessage | RunError::UnresolvedReference { .. } => {
+            RunError::CallInMessage
+            | RunError::UnresolvedReference { .. }
+            | RunError::InvalidAnswer { .. } => {
                 return invalid(StatusCode::BAD_REQUEST, &error);
             }
             RunError::UnknownCall { .. } => return invalid(StatusCode::CONFLICT, &error),

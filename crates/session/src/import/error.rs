@@ -3,7 +3,7 @@
 use rusqlite::{ErrorCode, ffi};
 use std::{io, path::PathBuf};
 
-/// Errors of SQLite are classified by code, never by message.
+/// Errors of SQLite are classified by code, never by message. Their own messages are no part of the error's text or sources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportSourceError {
@@ -23,34 +23,34 @@ pub enum ImportSourceError {
     #[error("{} is a database, but not one of Lango in Go: it has no {missing}", path.display())]
     NotLango { path: PathBuf, missing: String },
     #[error("{} is locked by another program; end that program, or import from a copy", path.display())]
-    Locked { path: PathBuf, source: rusqlite::Error },
+    Locked { path: PathBuf, cause: rusqlite::Error },
     /// Reading a write-ahead log needs a writable directory for its index.
     #[error(
         "{} cannot be opened in its directory; copy it with the files beside it to a directory that can be written",
         path.display()
     )]
-    Directory { path: PathBuf, source: rusqlite::Error },
+    Directory { path: PathBuf, cause: rusqlite::Error },
     /// A hot rollback journal can be rolled back only with write access.
     #[error(
         "{} was not closed properly; open it once with Lango in Go, and import it then",
         path.display()
     )]
-    Unfinished { path: PathBuf, source: rusqlite::Error },
+    Unfinished { path: PathBuf, cause: rusqlite::Error },
     #[error("{} is damaged; import from a good copy, or from what `sqlite3 FILE .recover` can save", path.display())]
-    Damaged { path: PathBuf, source: rusqlite::Error },
+    Damaged { path: PathBuf, cause: rusqlite::Error },
     #[error("{} cannot be read as a database", path.display())]
-    Sql { path: PathBuf, source: rusqlite::Error },
+    Sql { path: PathBuf, cause: rusqlite::Error },
 }
 
 impl ImportSourceError {
-    pub(super) fn sql(path: PathBuf, source: rusqlite::Error) -> Self {
-        match source.sqlite_error_code() {
+    pub(super) fn sql(path: PathBuf, cause: rusqlite::Error) -> Self {
+        match cause.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path, source },
-            Some(ErrorCode::ReadOnly) if is_hot(&source) => Self::Unfinished { path, source },
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Self::Directory { path, source },
-            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, source },
-            Some(_) | None => Self::Sql { path, source },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path, cause },
+            Some(ErrorCode::ReadOnly) if is_hot(&cause) => Self::Unfinished { path, cause },
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Self::Directory { path, cause },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, cause },
+            Some(_) | None => Self::Sql { path, cause },
         }
     }
 }

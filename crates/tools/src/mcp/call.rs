@@ -1,5 +1,4 @@
-//! One tool call: it ends with its result, with the cancellation of the turn, or by timeout. An abandoned call is cancelled
-//! at the server.
+//! One tool call: it ends with its result or by timeout. A call that is dropped is cancelled at the server.
 
 use lock::LockExt;
 use std::{
@@ -15,10 +14,12 @@ use rmcp::{
     ClientHandler, Peer, RoleClient, ServiceError,
     model::{
         CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-        ClientCapabilities, ClientConfig, ClientNotification, ClientRequest, Implementation,
-        ProgressNotificationParam, ProgressToken, RequestId, ServerResult,
+        ClientCapabilities, ClientConfig, ClientNotification, ClientRequest, ElicitRequestParams,
+        ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability,
+        Implementation, InputRequiredResult, ProgressNotificationParam, ProgressToken, RequestId,
+        ServerResult,
     },
-    service::{NotificationContext, PeerRequestOptions},
+    service::{NotificationContext, PeerRequestOptions, RequestContext},
 };
 use tokio::{
     runtime::Handle,
@@ -26,8 +27,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{http_transport, received::ReceivedResult};
-use crate::ToolHost;
+use super::{
+    elicitation::{CallLink, Elicitation},
+    http_transport,
+    received::ReceivedResult,
+};
 
 /// Why a call has no result.
 #[derive(Debug)]
@@ -39,7 +43,6 @@ pub(super) enum McpCallError {
     /// The connection was lost after the request was sent.
     Lost(String),
     TimedOut(Duration),
-    Cancelled,
     /// The server returned an error.
     Refused(String),
 }
@@ -52,41 +55,85 @@ pub(super) struct CallTimeouts {
     pub(super) total: Duration,
 }
 
+/// The deadlines of a call, which are suspended while the user is asked.
+struct CallClock {
+    timeouts: CallTimeouts,
+    idle: Instant,
+    total: Instant,
+    suspended: Option<Instant>,
+}
+
+impl CallClock {
+    fn start(timeouts: CallTimeouts) -> Self {
+        let now = Instant::now();
+        Self { timeouts, idle: now + timeouts.idle, total: now + timeouts.total, suspended: None }
+    }
+
+    fn deadline(&self) -> Instant {
+        self.idle.min(self.total)
+    }
+
+    fn reset_idle(&mut self) {
+        self.idle = Instant::now() + self.timeouts.idle;
+    }
+
+    fn set_asking(&mut self, is_asking: bool) {
+        if is_asking {
+            self.suspended.get_or_insert_with(Instant::now);
+        } else if let Some(since) = self.suspended.take() {
+            self.total += since.elapsed();
+            self.reset_idle();
+        }
+    }
+}
+
+/// The answer to one request of a call.
+pub(super) enum CallReply {
+    Result(ReceivedResult),
+    /// The request must be repeated with the user's input.
+    InputRequired(InputRequiredResult),
+}
+
 pub(super) async fn call(
     (peer, handler): (&Peer<RoleClient>, &NotificationHandler),
     request: CallToolRequestParams,
     timeouts: CallTimeouts,
-    host: &dyn ToolHost,
-) -> Result<ReceivedResult, McpCallError> {
+    link: &Arc<CallLink>,
+) -> Result<CallReply, McpCallError> {
+    let _registered = handler.elicitation().register(link);
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
     let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
     let mut waiting = sent.map_err(|_| McpCallError::NotSent)?;
     let mut cancel_on_drop = CancelRequestOnDrop { peer: peer.clone(), id: Some(waiting.id.clone()) };
     let mut progress = handler.subscribe(&waiting.progress_token);
-    let deadline = Instant::now() + timeouts.total;
-    let mut idle_deadline = Instant::now() + timeouts.idle;
+    let mut questions = link.open_questions();
+    let mut clock = CallClock::start(timeouts);
     let answer = loop {
         tokio::select! {
             biased;
-            () = host.cancelled() => return Err(McpCallError::Cancelled),
             answer = &mut waiting.rx => break answer,
             Some(text) = progress.receiver.recv() => {
-                host.progress(&text);
-                idle_deadline = Instant::now() + timeouts.idle;
+                link.progress(&text);
+                clock.reset_idle();
             }
-            () = sleep_until(idle_deadline.min(deadline)) => return Err(McpCallError::TimedOut(timeouts.idle)),
+            Ok(()) = questions.changed() => clock.set_asking(*questions.borrow_and_update() > 0),
+            () = sleep_until(clock.deadline()), if clock.suspended.is_none() => {
+                return Err(McpCallError::TimedOut(timeouts.idle));
+            }
         }
     };
     cancel_on_drop.id = None;
     // Progress that was sent before the result may be delivered right after it.
     tokio::task::yield_now().await;
     while let Ok(text) = progress.receiver.try_recv() {
-        host.progress(&text);
+        link.progress(&text);
     }
     match answer {
-        Ok(Ok(ServerResult::CallToolResult(result))) => Ok(result.into()),
+        Ok(Ok(ServerResult::CallToolResult(result))) => Ok(CallReply::Result(result.into())),
+        Ok(Ok(ServerResult::InputRequiredResult(result))) => Ok(CallReply::InputRequired(result)),
         // A result with a part of an unknown type is not parsed by the library.
         Ok(Ok(ServerResult::CustomResult(value))) => ReceivedResult::parse(&value.0)
+            .map(CallReply::Result)
             .ok_or_else(|| McpCallError::Refused("the response is not a tool result".to_owned())),
         Ok(Ok(_)) => Err(McpCallError::Refused("the response is not a tool result".to_owned())),
         Ok(Err(ServiceError::McpError(error))) => Err(McpCallError::Refused(error.message.into_owned())),
@@ -121,9 +168,12 @@ impl Drop for CancelRequestOnDrop {
     }
 }
 
-/// Receives notifications of a server. Clones share their state.
-#[derive(Clone, Default)]
-pub(super) struct NotificationHandler(Arc<ServerNotifications>);
+/// Receives notifications and questions of a server. Clones share their state.
+#[derive(Clone)]
+pub(super) struct NotificationHandler {
+    notifications: Arc<ServerNotifications>,
+    elicitation: Arc<Elicitation>,
+}
 
 #[derive(Default)]
 struct ServerNotifications {
@@ -132,15 +182,27 @@ struct ServerNotifications {
 }
 
 impl NotificationHandler {
+    pub(super) fn new(elicitation: Elicitation) -> Self {
+        Self { notifications: Arc::default(), elicitation: Arc::new(elicitation) }
+    }
+
+    pub(super) fn elicitation(&self) -> &Arc<Elicitation> {
+        &self.elicitation
+    }
+
     /// Whether the server has sent `tools/list_changed` since the last call of this function.
     pub(super) fn take_tool_list_changed(&self) -> bool {
-        self.0.tool_list_changed.swap(false, Ordering::Relaxed)
+        self.notifications.tool_list_changed.swap(false, Ordering::Relaxed)
     }
 
     fn subscribe(&self, token: &ProgressToken) -> ProgressSubscription {
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.0.progress().insert(token.clone(), sender);
-        ProgressSubscription { token: token.clone(), notifications: Arc::clone(&self.0), receiver }
+        self.notifications.progress().insert(token.clone(), sender);
+        ProgressSubscription {
+            token: token.clone(),
+            notifications: Arc::clone(&self.notifications),
+            receiver,
+        }
     }
 }
 
@@ -166,20 +228,33 @@ impl Drop for ProgressSubscription {
 impl ClientHandler for NotificationHandler {
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         let text = format_progress(&params);
-        if let Some(sender) = self.0.progress().get(&params.progress_token) {
+        if let Some(sender) = self.notifications.progress().get(&params.progress_token) {
             let _ = sender.send(text);
         }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.0.tool_list_changed.store(true, Ordering::Relaxed);
+        self.notifications.tool_list_changed.store(true, Ordering::Relaxed);
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        tokio::select! {
+            answer = self.elicitation.answer(request) => Ok(answer),
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
     }
 
     fn get_info(&self) -> ClientConfig {
-        ClientConfig::new(
-            ClientCapabilities::default(),
-            Implementation::new("lango", env!("CARGO_PKG_VERSION")),
-        )
+        let mut capabilities = ClientCapabilities::default();
+        if self.elicitation.can_ask() {
+            let form = FormElicitationCapability::new().with_schema_validation(true);
+            capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
+        }
+        ClientConfig::new(capabilities, Implementation::new("lango", env!("CARGO_PKG_VERSION")))
     }
 }
 

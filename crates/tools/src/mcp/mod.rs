@@ -8,6 +8,7 @@
 //! | `offers` | lists of resources and prompts |
 //! | `content`, `prompts` | resources and prompts that a person adds to a message |
 //! | `call` | one call: progress, cancellation, timeouts |
+//! | `elicitation`, [`ParkedCalls`] | questions of a server to the user, and calls that wait for the answer |
 //! | `stdio`, `http_transport`, `http_client` | the two transports |
 //! | `spill`, `json_unescape` | long strings are spilled to the output store while a message is received |
 //! | `tool` | a server's tool as a [`Tool`](crate::Tool) |
@@ -21,10 +22,14 @@
 mod call;
 mod classify;
 mod content;
+mod elicitation;
 mod http_client;
 mod http_transport;
 mod json_unescape;
+#[cfg(test)]
+mod mutated_messages;
 mod offers;
+mod parked;
 pub mod pins;
 mod prompts;
 mod received;
@@ -43,6 +48,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 pub use content::{McpContent, McpPart};
 pub use offers::{McpOffer, OfferKind};
+pub use parked::ParkedCalls;
 pub use pins::ToolPins;
 pub use servers::{ListedTool, McpServers};
 
@@ -64,6 +70,8 @@ pub struct McpServerConfig {
     pub start_time: Duration,
     /// Timeout of a call, since its start or its last progress notification.
     pub call_time: Duration,
+    /// How long a call waits for the user's answer to a question of the server.
+    pub answer_time: Duration,
     pub tools: BTreeMap<String, McpToolConfig>,
     /// Whether its program runs in the sandbox, with the profile `workspace`.
     pub sandboxed: bool,
@@ -104,6 +112,7 @@ impl McpServerConfig {
             trusted: false,
             start_time: Duration::from_secs(30),
             call_time: Duration::from_mins(2),
+            answer_time: Duration::from_hours(1),
             tools: BTreeMap::new(),
             sandboxed: false,
         }
@@ -135,6 +144,10 @@ pub struct ServerEnv {
     pub outputs: OutputStore,
     pub mask: Mask,
     pub pins: Arc<ToolPins>,
+    /// The calls that wait for answers of users.
+    pub parked: ParkedCalls,
+    /// Whether users can be asked.
+    pub can_ask: bool,
     /// Called with each new problem of a server.
     pub on_problem: Arc<dyn Fn(&str) + Send + Sync>,
 }

@@ -10,10 +10,10 @@ use std::{
 
 use rmcp::{
     Peer, RoleClient,
-    model::CallToolRequestParams,
+    model::{CallToolRequestParams, InputRequest, InputRequiredResult, InputResponses},
     service::{ClientInitializeError, RunningService, serve_client},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
@@ -21,7 +21,8 @@ use tokio::{
 
 use super::{
     McpServerConfig, McpTransport, ServerEnv,
-    call::{CallTimeouts, McpCallError, NotificationHandler, call},
+    call::{CallReply, CallTimeouts, McpCallError, NotificationHandler, call},
+    elicitation::{CallLink, Elicitation},
     http_transport,
     offers::{McpOffer, list_offers},
     received::ReceivedResult,
@@ -30,7 +31,7 @@ use super::{
     tool_list,
     tool_name::unique_name,
 };
-use crate::{Effect, ToolHost, ToolsError};
+use crate::{Effect, ToolsError};
 
 /// Backoff after a failed start: during this time no start is attempted.
 const MIN_START_BACKOFF: Duration = Duration::from_secs(1);
@@ -40,6 +41,9 @@ const MIN_RESTART_DELAY: Duration = Duration::from_millis(250);
 const MAX_RESTART_DELAY: Duration = Duration::from_secs(30);
 /// How long to wait for standard error after the death of a server.
 const STDERR_TIME: Duration = Duration::from_millis(100);
+
+/// How often a call is repeated with input that its server requires.
+const MAX_ROUNDS: usize = 20;
 
 /// How long a turn waits for a server that failed before.
 const FAILED_SERVER_WAIT: Duration = Duration::from_millis(500);
@@ -201,16 +205,14 @@ impl McpServer {
         &self,
         (tool, effect): (&str, Effect),
         args: Map<String, Value>,
-        host: &dyn ToolHost,
+        link: &Arc<CallLink>,
     ) -> Result<ReceivedResult, McpCallError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
             let connection = self.connection().await.map_err(McpCallError::NoServer)?;
             let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(args.clone());
-            let timeouts = CallTimeouts { idle: self.config.call_time, total: self.env.max_time };
-            let client = (connection.service.peer(), connection.service.service());
-            match call(client, request, timeouts, host).await {
+            match self.call_once(&connection, request, link).await {
                 Ok(result) => {
                     self.state.lock().await.failures = 0;
                     return Ok(result);
@@ -227,6 +229,30 @@ impl McpServer {
                 Err(other) => return Err(other),
             }
         }
+    }
+
+    /// Makes a call, and repeats its request with the user's input as often as the server requires it.
+    async fn call_once(
+        &self,
+        connection: &ServerConnection,
+        mut request: CallToolRequestParams,
+        link: &Arc<CallLink>,
+    ) -> Result<ReceivedResult, McpCallError> {
+        let timeouts = CallTimeouts { idle: self.config.call_time, total: self.env.max_time };
+        let client = (connection.service.peer(), connection.service.service());
+        for _ in 0..MAX_ROUNDS {
+            let InputRequiredResult { input_requests, request_state, .. } =
+                match call(client, request.clone(), timeouts, link).await? {
+                    CallReply::Result(result) => return Ok(result),
+                    CallReply::InputRequired(required) => required,
+                };
+            let mut responses = InputResponses::new();
+            for (key, asked) in input_requests.unwrap_or_default() {
+                responses.insert(key, input_response(client.1.elicitation(), asked, link).await?);
+            }
+            (request.input_responses, request.request_state) = (Some(responses), request_state);
+        }
+        Err(McpCallError::Refused(format!("it asked for input more than {MAX_ROUNDS} times")))
     }
 
     pub(super) async fn connection(&self) -> Result<Arc<ServerConnection>, String> {
@@ -284,6 +310,10 @@ impl McpServer {
         why
     }
 
+    fn handler(&self) -> NotificationHandler {
+        NotificationHandler::new(Elicitation::new(&self.config.name, self.env.can_ask))
+    }
+
     async fn start(&self) -> Result<ServerConnection, String> {
         let limit = self.config.start_time;
         match &self.config.transport {
@@ -292,7 +322,7 @@ impl McpServer {
                 let transport =
                     http_transport::transport((url, headers), self.env.outputs.clone(), self.spilled.clone())
                         .map_err(|why| format!("cannot be reached: {why}"))?;
-                let served = timeout(limit, serve_client(NotificationHandler::default(), transport)).await;
+                let served = timeout(limit, serve_client(self.handler(), transport)).await;
                 let service =
                     served.map_err(|_| start_timeout(limit))?.map_err(|error| http_error(&error))?;
                 Ok(ServerConnection { service, program: None })
@@ -305,9 +335,7 @@ impl McpServer {
                 };
                 let (mut program, output, input) = started.map_err(|why| format!("does not start: {why}"))?;
                 let output = SpillReader::new(output, self.env.outputs.clone(), self.spilled.clone());
-                let why = match timeout(limit, serve_client(NotificationHandler::default(), (output, input)))
-                    .await
-                {
+                let why = match timeout(limit, serve_client(self.handler(), (output, input))).await {
                     Ok(Ok(service)) => return Ok(ServerConnection { service, program: Some(program) }),
                     Ok(Err(error)) => match program.failure().await {
                         Some(why) => format!("does not start: {why}"),
@@ -341,7 +369,6 @@ impl McpServer {
             Effect::ReadOnly | Effect::Idempotent => "; the call may be repeated",
         };
         match error {
-            McpCallError::Cancelled => ToolsError::Cancelled,
             McpCallError::NotSent => ToolsError::Failed(self.describe("could not be sent the call")),
             McpCallError::NoServer(why) => ToolsError::Failed(why),
             McpCallError::Refused(why) => {
@@ -355,6 +382,25 @@ impl McpServer {
                 ToolsError::Failed(self.describe(&format!("did not answer within {time} s{advice}")))
             }
         }
+    }
+}
+
+/// The response to one input that a server requires.
+async fn input_response(
+    elicitation: &Arc<Elicitation>,
+    asked: InputRequest,
+    link: &Arc<CallLink>,
+) -> Result<Value, McpCallError> {
+    let unsupported =
+        |what: &str| McpCallError::Refused(format!("it asked for {what}, which lango does not do"));
+    match asked {
+        InputRequest::Elicitation(request) => {
+            let answer = elicitation.answer_for(Ok(Arc::clone(link)), request.params).await;
+            serde_json::to_value(answer).map_err(|error| McpCallError::Refused(error.to_string()))
+        }
+        InputRequest::ListRoots(_) => Ok(json!({"roots": []})),
+        InputRequest::CreateMessage(_) => Err(unsupported("a call of the model")),
+        _ => Err(unsupported("an unknown kind of input")),
     }
 }
 

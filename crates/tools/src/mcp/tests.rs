@@ -43,6 +43,8 @@ impl FakeServers {
             outputs: OutputStore::new(&dir.join("outputs")),
             mask: Mask::new(["canary-secret".to_owned()]),
             pins: Arc::new(ToolPins::new(&dir.join("mcp.jsonl"))),
+            parked: ParkedCalls::default(),
+            can_ask: true,
             on_problem: Arc::new(move |problem| problems.lock().unwrap().push(problem.to_owned())),
         }
     }

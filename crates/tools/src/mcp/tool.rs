@@ -8,8 +8,17 @@ use std::sync::{
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::{call::McpCallError, classify, digest, pins::PinStatus, server::McpServer, tool_result};
-use crate::{Spec, Tool, ToolReply, ToolRequest, ToolsError, outputs::to_plain_text};
+use super::{
+    call::McpCallError,
+    classify, digest,
+    elicitation::CallLink,
+    parked::{CallStep, RunningCall},
+    pins::PinStatus,
+    received::ReceivedResult,
+    server::McpServer,
+    tool_result,
+};
+use crate::{Spec, Tool, ToolHost, ToolReply, ToolRequest, ToolsError, outputs::to_plain_text};
 
 /// A tool of an MCP server.
 pub(super) struct McpTool {
@@ -47,27 +56,78 @@ impl McpTool {
         Self { spec, name: tool.name.clone().into_owned(), server, hash, changed }
     }
 
-    async fn run(&self, request: ToolRequest) -> Result<Value, ToolsError> {
+    async fn run(&self, request: ToolRequest) -> Result<ToolReply, ToolsError> {
+        let ToolRequest { id, args, host, session, input, .. } = request;
+        let (parked, key) = (&self.server.env.parked, (session, id));
+        let mut running = match input {
+            None => self.start(args, key.0.clone(), &host)?,
+            Some(reply) => parked.resume(&key, reply, Arc::clone(&host)).ok_or(ToolsError::Interrupted)?,
+        };
+        loop {
+            let step = tokio::select! {
+                biased;
+                () = host.cancelled() => return Err(ToolsError::Cancelled),
+                step = running.next() => step,
+            };
+            let asked = match step {
+                CallStep::Ended(result) => return self.finish(result, running.link(), &*host).await,
+                CallStep::Asked(asked) => asked,
+            };
+            match parked.park(key.clone(), running, asked, self.server.config.answer_time) {
+                Ok(question) => return Ok(ToolReply::Ask(question)),
+                Err(returned) => {
+                    returned.link().note_declined("too many questions wait for an answer");
+                    running = returned;
+                }
+            }
+        }
+    }
+
+    /// Starts the call. It ends if the returned value is dropped.
+    fn start(
+        &self,
+        args: Map<String, Value>,
+        session: String,
+        host: &Arc<dyn ToolHost>,
+    ) -> Result<RunningCall, ToolsError> {
         if self.changed.swap(false, Ordering::Relaxed) {
             // A person has approved the call after reading the new description.
             self.server.env.pins.pin(&pin_owner(&self.server), &self.name, &self.hash)?;
         }
+        let (link, questions) = CallLink::new(session, Arc::clone(host));
+        let (server, name, effect) = (Arc::clone(&self.server), self.name.clone(), self.spec.effect);
+        let asked = Arc::clone(&link);
+        let call = async move { server.call((&name, effect), args, &asked).await };
+        Ok(RunningCall::new(call, questions, link))
+    }
+
+    async fn finish(
+        &self,
+        result: Result<ReceivedResult, McpCallError>,
+        link: &CallLink,
+        host: &dyn ToolHost,
+    ) -> Result<ToolReply, ToolsError> {
         let effect = self.spec.effect;
-        match self.server.call((&self.name, effect), request.args, &*request.host).await {
+        let mut answer = match result {
             Ok(result) => {
                 let context = tool_result::ResultContext {
                     tool: &self.spec.name,
                     outputs: &self.server.env.outputs,
                     spilled: &self.server.spilled,
                 };
-                tool_result::to_json(result, &context, &*request.host).await
+                tool_result::to_json(result, &context, host).await?
             }
             // Error texts of an untrusted server are untrusted text, too, so they are returned as a result.
             Err(error @ (McpCallError::Refused(_) | McpCallError::Lost(_))) if self.spec.untrusted => {
-                Ok(json!({"error": self.server.to_tools_error(error, effect).to_string()}))
+                json!({"error": self.server.to_tools_error(error, effect).to_string()})
             }
-            Err(error) => Err(self.server.to_tools_error(error, effect)),
+            Err(error) => return Err(self.server.to_tools_error(error, effect)),
+        };
+        if let (Some(reason), Value::Object(answer)) = (link.declined(), &mut answer) {
+            let note = format!("the server asked the user a question, which lango declined: {reason}");
+            answer.insert("declined_question".to_owned(), note.into());
         }
+        Ok(ToolReply::Done(answer))
     }
 }
 
@@ -82,7 +142,7 @@ impl Tool for McpTool {
     }
 
     fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, ToolsError>> {
-        Box::pin(async move { self.run(request).await.map(ToolReply::Done) })
+        Box::pin(self.run(request))
     }
 
     fn preview(&self, args: &Map<String, Value>) -> Option<String> {

@@ -62,6 +62,7 @@ const DEFAULTS: &[Default] = &[
     set("tools.processes", "4096", "crates/tools/src/exec/", "DEFAULT_PROCESSES: u64 = 4_096"),
     set("mcp.<name>.startTimeoutS", "30", "crates/tools/src/mcp/", "start_time: Duration::from_secs(30)"),
     set("mcp.<name>.timeoutS", "120", "crates/tools/src/mcp/", "call_time: Duration::from_mins(2)"),
+    set("mcp.<name>.answerTimeoutS", "3600", "crates/tools/src/mcp/", "answer_time: Duration::from_hours(1)"),
     set(
         "commands.<name>.timeoutS",
         "60",

@@ -22,7 +22,9 @@ pub(super) fn unknown(word: &str) -> String {
     let nearest = NAMES.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     match nearest.filter(|nearest| similarity(nearest) > 0.8) {
         Some(nearest) => format!("there is no {word}; did you mean {nearest}?"),
-        None => format!("there is no {word}; /help lists the commands"),
+        None => format!(
+            "there is no {word}; /help lists the commands (a message that begins with a space is sent as it is)"
+        ),
     }
 }
 
@@ -53,12 +55,15 @@ impl SlashCommand {
             ("model", name) => Some(Self::Model(name)),
             ("mode", name) => Some(Self::Mode(name)),
             ("quit" | "exit", _) => Some(Self::Quit),
-            (other, None) if other.chars().all(char::is_alphabetic) => {
-                Some(Self::Unknown(format!("/{other}")))
-            }
+            (other, _) if is_command_name(other) => Some(Self::Unknown(format!("/{other}"))),
             _ => None,
         }
     }
+}
+
+/// Whether a word after a slash looks like the name of a command, and not like a path or a prompt of a server.
+fn is_command_name(word: &str) -> bool {
+    word.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
 }
 
 #[cfg(test)]
@@ -70,13 +75,21 @@ mod tests {
         assert_eq!(SlashCommand::parse("/help"), Some(SlashCommand::Help));
         assert_eq!(SlashCommand::parse("/model demo"), Some(SlashCommand::Model(Some("demo".to_owned()))));
         assert_eq!(SlashCommand::parse("/resume abc"), Some(SlashCommand::Resume("abc".to_owned())));
-        assert_eq!(SlashCommand::parse("/hlep"), Some(SlashCommand::Unknown("/hlep".to_owned())));
+        for line in ["/hlep", "/hlep me", "/hlep 3 times"] {
+            assert_eq!(SlashCommand::parse(line), Some(SlashCommand::Unknown("/hlep".to_owned())));
+        }
+        let unknown = |name: &str| Some(SlashCommand::Unknown(name.to_owned()));
+        assert_eq!(SlashCommand::parse("/compact-now x"), unknown("/compact-now"));
+        assert_eq!(SlashCommand::parse("/gpt4"), unknown("/gpt4"));
     }
 
     #[test]
     fn misspelled_slash_command_gets_a_suggestion() {
         assert_eq!(unknown("/hlep"), "there is no /hlep; did you mean /help?");
-        assert_eq!(unknown("/xyzzy"), "there is no /xyzzy; /help lists the commands");
+        assert_eq!(
+            unknown("/xyzzy"),
+            "there is no /xyzzy; /help lists the commands (a message that begins with a space is sent as it is)"
+        );
     }
 
     #[test]
@@ -84,5 +97,7 @@ mod tests {
         assert_eq!(SlashCommand::parse("/etc/hosts is what?"), None);
         assert_eq!(SlashCommand::parse("what is /help"), None);
         assert_eq!(SlashCommand::parse("/"), None);
+        assert_eq!(SlashCommand::parse(" /etc is what?"), None);
+        assert_eq!(SlashCommand::parse("/server:prompt who=Ann"), None);
     }
 }

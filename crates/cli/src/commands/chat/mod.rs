@@ -174,6 +174,11 @@ impl ChatSession<'_> {
     /// Asks the open questions in sequence.
     async fn ask_questions(&mut self) -> anyhow::Result<ControlFlow<()>> {
         while let Some(question) = self.peer.questions().await?.into_iter().next() {
+            if self.peer.is_interrupted(&question) {
+                self.note(ask::INTERRUPTED_QUESTION)?;
+                self.send(ask::dismissal(&question)).await?;
+                continue;
+            }
             let reply = self.ask(&question).await?;
             self.send(ask::answer(&question, reply)).await?;
         }

@@ -115,6 +115,14 @@ impl Peer {
         }
     }
 
+    /// Whether the question is one for input whose call was interrupted. A server finds that out with the answer.
+    pub(super) fn is_interrupted(&self, question: &Question) -> bool {
+        match self {
+            Self::Local(local) => local.is_interrupted(question),
+            Self::Remote(_) => false,
+        }
+    }
+
     /// One line for each recent session, with a mark at the current one.
     pub(super) async fn list(&self) -> anyhow::Result<Vec<String>> {
         let marked = |id: &str, current: &str, line: String| {

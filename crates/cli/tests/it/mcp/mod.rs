@@ -1,5 +1,6 @@
 //! Tools of MCP servers and command tools through the binary: listing, calls, approval, and recovery of servers.
 
+mod elicitation;
 mod fake;
 mod http;
 mod prompts;

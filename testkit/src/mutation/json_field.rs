@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The JSON pointers of all fields and elements, the root excluded.
-pub(super) fn paths(value: &Value) -> Vec<String> {
+pub(crate) fn paths(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(value, "", &mut found);
     found
@@ -23,7 +23,7 @@ fn collect(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 /// Removes the field or element at a path.
-pub(super) fn remove(value: &mut Value, path: &str) {
+pub(crate) fn remove(value: &mut Value, path: &str) {
     let Some((parent, key)) = path.rsplit_once('/') else { return };
     match value.pointer_mut(parent) {
         Some(Value::Object(map)) => drop(map.shift_remove(key)),
@@ -36,7 +36,7 @@ pub(super) fn remove(value: &mut Value, path: &str) {
     }
 }
 
-pub(super) fn replace(value: &mut Value, path: &str, with: Value) {
+pub(crate) fn replace(value: &mut Value, path: &str, with: Value) {
     if let Some(field) = value.pointer_mut(path) {
         *field = with;
     }
