@@ -17,6 +17,7 @@
 //! | `session_json`, `run_json`, `sse` | sessions, lists of events and event streams as they are sent |
 //! | `openapi` | `/openapi.json` and `/docs` |
 //! | `instrument`, `metrics`, `readiness` | spans and log lines; `/metrics`; `/readyz` |
+//! | `visible` | invisible characters in responses to web pages |
 //! | [`state`], [`mod@serve`] | the state of the handlers; connections and shutdown |
 //!
 //! **Invariant.** A client that disconnects ends no run. Every request gets a response; none panics. The server makes no decision about
@@ -52,6 +53,7 @@ mod session_json;
 mod sse;
 pub mod state;
 pub mod tls;
+mod visible;
 
 pub use access::AccessControl;
 pub use app_registry::{

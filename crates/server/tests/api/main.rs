@@ -15,6 +15,7 @@ mod connections;
 mod invocations;
 mod limits;
 mod nested;
+mod pages;
 mod refused_calls;
 mod removed_apps;
 mod runs;
