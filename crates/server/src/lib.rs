@@ -11,6 +11,7 @@
 //! | [`limits`], `concurrency`, [`tls`] | limits and the rate limiter; concurrent requests; certificates |
 //! | [`connection`] | deadlines of slow clients, and the table of open connections |
 //! | `memory_budget`, `body_budget`, `response_budget` | memory for request bodies and unread responses |
+//! | `state_limit` | the limit of the state that clients store |
 //! | `guarded_body` | guards that end with a response |
 //! | [`principal`], `path_params`, `mount_path` | the sender of a request; path parameters; the prefix of a nested router |
 //! | `input`, [`error`] | validation of bodies and queries, and errors, as in FastAPI |
@@ -52,6 +53,7 @@ pub mod serve;
 mod session_json;
 mod sse;
 pub mod state;
+mod state_limit;
 pub mod tls;
 mod visible;
 
