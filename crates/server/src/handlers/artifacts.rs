@@ -6,7 +6,7 @@ use crate::{
     input::{QueryParams, RequestBody, bodies::SaveArtifactBody},
     path_params::{ArtifactPath, PathParams, SessionPath},
     state::ServerState,
-    visible::{PageRequest, visible_text},
+    visible::{BrowserRequest, visible_text},
 };
 use adk::{
     content::{Data, Part},
@@ -102,7 +102,7 @@ fn parse_resource(path: &str) -> (&str, ArtifactResource<'_>) {
 pub(crate) async fn get(
     State(server): State<ServerState>,
     PathParams(path): PathParams<ArtifactPath>,
-    page: Option<Extension<PageRequest>>,
+    page: Option<Extension<BrowserRequest>>,
     query: QueryParams,
 ) -> Result<Response, ApiError> {
     let key = path.session.key();
@@ -133,7 +133,7 @@ pub(crate) async fn get(
 async fn get_file(
     server: &ServerState,
     (key, name, version): (&SessionKey, &str, Option<u64>),
-    page: Option<Extension<PageRequest>>,
+    page: Option<Extension<BrowserRequest>>,
 ) -> Result<Response, ApiError> {
     let load = || async {
         let found = server.archive.file(key, name, version).await?;

@@ -30,7 +30,7 @@ const PAGE_HEADERS: [HeaderName; 5] = [
 
 /// A request extension: the response is shown by a browser.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PageRequest;
+pub(crate) struct BrowserRequest;
 
 /// A response extension: the body is a file of the page itself and contains no text of users, models or tools.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub(crate) async fn show_invisible(
     if !is_of_page(request.headers(), access.cookie()) {
         return next.run(request).await;
     }
-    request.extensions_mut().insert(PageRequest);
+    request.extensions_mut().insert(BrowserRequest);
     let is_head = request.method() == Method::HEAD;
     let response = next.run(request).await;
     if response.extensions().get::<PageAsset>().is_some() {
