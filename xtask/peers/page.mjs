@@ -24,6 +24,10 @@ const FAILURE_ROW = 'bot: ERROR errorCode : "RuntimeError" errorMessage : "canne
 const DANGER_REQUESTED = ['bot: bolt danger("rm")', "bot: bolt adk_request_confirmation", "bot: check danger"];
 const DANGER_DONE = ["user: check adk_request_confirmation", "bot: check danger", 'bot: Tool danger said: {"done":"rm"}'];
 
+// Tag characters, a bidi override and a zero-width space: a model reads them, and a person would not see them.
+const HIDDEN = "a\u{E0041}\u{E0042}\u202E\u200Bz";
+const SHOWN = "a<U+E0041><U+E0042><U+202E><U+200B>z";
+
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-background-networking"] });
 const context = await browser.newContext({ viewport: { width: 1400, height: 900 } });
 context.setDefaultTimeout(TIMEOUT);
@@ -153,10 +157,18 @@ async function conversation({ streaming }) {
   await notification("RuntimeError: canned model failure");
   report(`${how}: an error, as an event and as a notification`);
 
-  const session = { url: page.url(), rows: await rows() };
+  await sendMessage(HIDDEN);
+  // The page shows the text that was typed into it, until it gets the event of the server.
+  await expectLastRows([`bot: Hello from canned model. You said: ${SHOWN}`]);
+  const typed = (await rows()).length - 2;
+
+  const session = { url: page.url(), rows: (await rows()).with(typed, `user: ${SHOWN}`) };
   await page.reload();
   await page.waitForURL(session.url);
   await expectRows(session.rows);
+  const document = await page.content();
+  assert.ok(!/[\u{E0000}-\u{E0FFF}\u202E]/u.test(document), "the page contains hidden characters");
+  report(`${how}: hidden characters are shown`);
   assert.ok(new URL(session.url).searchParams.get("session"), `no session in ${session.url}`);
   report(`${how}: after a reload the same session with its ${session.rows.length} events`);
   return session;

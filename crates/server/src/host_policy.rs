@@ -59,7 +59,7 @@ pub struct RequestOrigin {
     pub https: bool,
     /// The allowed origin of another page; `None` for the server's own pages and for programs.
     pub cross_origin: Option<HeaderValue>,
-    /// Whether a page of another site opened the URL in a tab. Only public pages answer, and without side effects.
+    /// Whether a page of another site or port opened the URL in a tab. Only public pages answer, and without side effects.
     pub is_cross_site: bool,
 }
 
@@ -95,9 +95,10 @@ impl HostPolicy {
         let host =
             self.check_host(uri, headers, forwarded.host.as_deref()).ok_or(HostPolicyViolation::Host)?;
         let cross_origin = self.check_origin(headers, &host, https)?;
-        // Browsers send an Origin with most requests of other sites, but not with images, scripts and links.
-        let is_cross_site =
-            is_value(headers, FETCH_SITE, "cross-site") && !headers.contains_key(header::ORIGIN);
+        // Browsers send an Origin with most requests of other sites, but not with images, scripts and links. Another port of this
+        // host is the same site to them, and gets its cookies.
+        let is_foreign = ["cross-site", "same-site"].iter().any(|site| is_value(headers, FETCH_SITE, site));
+        let is_cross_site = is_foreign && !headers.contains_key(header::ORIGIN);
         if is_cross_site && !is_navigation(method, headers) {
             return Err(HostPolicyViolation::CrossSite);
         }
@@ -149,7 +150,9 @@ impl HostPolicy {
 }
 
 fn is_value(headers: &HeaderMap, name: HeaderName, value: &str) -> bool {
-    headers.get_all(name).iter().any(|found| found.as_bytes().eq_ignore_ascii_case(value.as_bytes()))
+    let mut found =
+        headers.get_all(name).iter().flat_map(|found| found.as_bytes().split(|byte| *byte == b','));
+    found.any(|found| found.trim_ascii().eq_ignore_ascii_case(value.as_bytes()))
 }
 
 /// Whether a person opened the URL in a tab, for example by a link in a mail.
@@ -319,10 +322,11 @@ mod tests {
     #[test]
     fn a_request_of_another_site_needs_an_allowed_origin_or_opens_a_tab() {
         let policy = policy("127.0.0.1:18789");
-        let check = |more: &[(&'static str, &'static str)]| {
-            let headers = [&[("host", "127.0.0.1:18789"), ("sec-fetch-site", "cross-site")], more].concat();
+        let check_from = |site, more: &[(&'static str, &'static str)]| {
+            let headers = [&[("host", "127.0.0.1:18789"), ("sec-fetch-site", site)], more].concat();
             check(&policy, "/", &headers, "127.0.0.1").map(|origin| origin.is_cross_site)
         };
+        let check = |more: &[_]| check_from("cross-site", more);
         let (navigate, document) = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));
         assert_eq!(check(&[navigate, document]), Ok(true));
         assert_eq!(check(&[("origin", "https://app.example"), ("sec-fetch-mode", "cors")]), Ok(false));
@@ -334,6 +338,13 @@ mod tests {
             &[("sec-fetch-mode", "cors"), document],
         ] {
             assert_eq!(check(refused), Err(HostPolicyViolation::CrossSite), "{refused:?}");
+        }
+        // A page on another port, and headers that a proxy has merged.
+        for site in ["same-site", "Same-Site", "same-origin, cross-site", "same-origin,cross-site"] {
+            assert_eq!(check_from(site, &[]), Err(HostPolicyViolation::CrossSite), "{site}");
+        }
+        for own in ["same-origin", "none", ""] {
+            assert_eq!(check_from(own, &[]), Ok(false), "{own}");
         }
         let post = policy.check(
             (&Method::POST, &Uri::from_static("/")),

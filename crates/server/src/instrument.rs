@@ -1,4 +1,4 @@
-//! The outermost layer: metrics, a span and a log line for each request. None of them holds the content of a conversation.
+//! The layer around the access checks: metrics, a span and a log line for each request. None of them holds the content of a conversation.
 
 use crate::{guarded_body::GuardedBody, handlers::run::RUN_ID, metrics::method_label, state::ServerState};
 use adk::{

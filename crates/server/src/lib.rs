@@ -11,12 +11,14 @@
 //! | [`limits`], `concurrency`, [`tls`] | limits and the rate limiter; concurrent requests; certificates |
 //! | [`connection`] | deadlines of slow clients, and the table of open connections |
 //! | `memory_budget`, `body_budget`, `response_budget` | memory for request bodies and unread responses |
+//! | `state_limit` | the limit of the state that clients store |
 //! | `guarded_body` | guards that end with a response |
 //! | [`principal`], `path_params`, `mount_path` | the sender of a request; path parameters; the prefix of a nested router |
 //! | `input`, [`error`] | validation of bodies and queries, and errors, as in FastAPI |
 //! | `session_json`, `run_json`, `sse` | sessions, lists of events and event streams as they are sent |
 //! | `openapi` | `/openapi.json` and `/docs` |
 //! | `instrument`, `metrics`, `readiness` | spans and log lines; `/metrics`; `/readyz` |
+//! | `visible` | invisible characters in responses to web pages |
 //! | [`state`], [`mod@serve`] | the state of the handlers; connections and shutdown |
 //!
 //! **Invariant.** A client that disconnects ends no run. Every request gets a response; none panics. The server makes no decision about
@@ -51,7 +53,9 @@ pub mod serve;
 mod session_json;
 mod sse;
 pub mod state;
+mod state_limit;
 pub mod tls;
+mod visible;
 
 pub use access::AccessControl;
 pub use app_registry::{

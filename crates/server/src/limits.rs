@@ -50,7 +50,7 @@ impl Default for ServerLimits {
             connections: 1024,
             connections_per_address: 64,
             requests_per_user: 256,
-            body_memory: 80 * 1024 * 1024,
+            body_memory: 48 * 1024 * 1024,
             response_memory: 32 * 1024 * 1024,
             requests_per_minute: 6000,
             runs_per_user: 64,

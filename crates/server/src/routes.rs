@@ -8,6 +8,7 @@ use crate::{
     handlers::{apps, artifacts, dev, dev::EVALUATION, dev_ui, run, runs, sessions, traces},
     instrument, metrics, openapi, readiness,
     state::ServerState,
+    visible,
 };
 use axum::{
     Router,
@@ -40,8 +41,9 @@ pub fn router(server: ServerState, access: AccessControl) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .merge(authenticated)
         // The last layer is the first that a request passes.
-        .layer(from_fn_with_state(access, access::check_host))
+        .layer(from_fn_with_state(access.clone(), access::check_host))
         .layer(from_fn_with_state(server.clone(), instrument::instrument))
+        .layer(from_fn_with_state(access, visible::show_invisible))
         .with_state(server)
 }
 

@@ -7,18 +7,20 @@ use crate::{
         paced_io::PacedIo,
         table::{AddressLoad, BURST_TIME, Connection, ConnectionTable},
     },
+    error::ApiError,
     guarded_body::GuardedBody,
     limits::ServerLimits,
     proxy::{IpNetwork, is_trusted},
 };
 use axum::{
     Router,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use hyper::{
     Request,
     body::Incoming,
-    header::{CONNECTION, HeaderValue},
+    header::{CONNECTION, HeaderValue, TRANSFER_ENCODING},
     server::conn::http1,
     service::{Service, service_fn},
 };
@@ -191,6 +193,10 @@ impl ConnectionHandler {
             // The task of the connection is about to close it.
             return Ok(closing(AccessDenied::ConnectionLimit.into_response()));
         };
+        if !is_known_coding(request.headers()) {
+            let detail = "the only transfer coding is chunked";
+            return Ok(closing(ApiError::new(StatusCode::NOT_IMPLEMENTED, detail).into_response()));
+        }
         let is_health = request.uri().path() == HEALTH;
         request.extensions_mut().insert(PeerAddr(peer));
         request.extensions_mut().insert(Arc::clone(connection));
@@ -202,6 +208,16 @@ impl ConnectionHandler {
             AddressLoad::Refuse => closing(AccessDenied::ConnectionLimit.into_response()),
         };
         Ok(response.map(|body| GuardedBody::wrap(body, guard)))
+    }
+}
+
+/// Whether the body is chunked once or not at all. A proxy could see the end of another coding elsewhere.
+fn is_known_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
     }
 }
 

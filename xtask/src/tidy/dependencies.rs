@@ -18,6 +18,7 @@ const LEAF: &str = "adk, session, provider and tools do not depend on each other
 const SHARED_TEXT: &str = "shared-text is one type and depends on no other crate";
 const SESSION_KEY: &str = "session-key is one type and depends on no other crate";
 const FILE_STAMP: &str = "file-stamp is one type and depends on no other crate";
+const VISIBLE_TEXT: &str = "visible-text decides about characters and depends on no other crate";
 const BOUNDED_CACHE: &str = "bounded-cache is one type and depends on no other crate of the workspace";
 const LOCK: &str = "lock is one extension trait, and depends on no other crate of the workspace";
 const FAILPOINT: &str = "failpoint is empty in release builds and depends on lock alone";
@@ -28,6 +29,7 @@ const RULES: &[Rule] = &[
     Rule { from: "lock", to: To::Only(&[]), reason: LOCK },
     Rule { from: "shared-text", to: To::Only(&[]), reason: SHARED_TEXT },
     Rule { from: "session-key", to: To::Only(&[]), reason: SESSION_KEY },
+    Rule { from: "visible-text", to: To::Only(&[]), reason: VISIBLE_TEXT },
     Rule { from: "bounded-cache", to: To::Only(&[]), reason: BOUNDED_CACHE },
     Rule { from: "file-stamp", to: To::Only(&[]), reason: FILE_STAMP },
     Rule { from: "failpoint", to: To::Only(&["lock"]), reason: FAILPOINT },
@@ -61,7 +63,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         from: "server",
-        to: To::Only(&["bridge", "adk", "telemetry", "file-stamp", "lock"]),
+        to: To::Only(&["bridge", "adk", "telemetry", "file-stamp", "visible-text", "lock"]),
         reason: "server decides nothing: it calls bridge with adk's types",
     },
     Rule {
@@ -76,6 +78,7 @@ const RULES: &[Rule] = &[
             "server",
             "telemetry",
             "file-stamp",
+            "visible-text",
             "lock",
         ]),
         reason: "the binary wires the crates of the product, and no others",

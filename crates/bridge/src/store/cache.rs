@@ -13,7 +13,9 @@ use std::sync::Mutex;
 
 /// Capacity in bytes: more than a hundred full windows, or thousands of short sessions.
 const BYTES: usize = 32 * 1024 * 1024;
-/// Approximate size of a session without its events.
+/// Larger sessions are not cached: they would evict those of other users.
+const MAX_SESSION_BYTES: usize = BYTES / 4;
+/// Approximate size of a session without its events and state.
 const FRAME: usize = 4 * 1024;
 
 #[derive(Clone, Debug)]
@@ -32,7 +34,8 @@ impl CachedSession {
     }
 
     fn weight(&self) -> usize {
-        FRAME + self.session.events.bytes() + self.session.prefixes.bytes()
+        let Self { session, .. } = self;
+        FRAME + session.events.bytes() + session.state.bytes() + session.prefixes.bytes()
     }
 }
 
@@ -64,6 +67,9 @@ impl SessionCache {
 
     pub(crate) fn insert(&self, cached: CachedSession) {
         let (key, weight) = (cached.session.key.clone(), cached.weight());
+        if weight > MAX_SESSION_BYTES {
+            return self.evict(&key);
+        }
         let evicted = self.0.locked().insert(key, cached, weight);
         // Dropped after the lock is released.
         drop(evicted);

@@ -7,6 +7,9 @@ use session::StateChange;
 /// Prefix of reserved keys: the program writes them; clients, agents and tools may only read them.
 const RESERVED_PREFIX: &str = "lango:";
 
+/// The approximate size of an entry of a map, besides its key and value.
+const ENTRY_BYTES: usize = 64;
+
 /// Whether a key is reserved for the program.
 pub fn is_reserved(key: &str) -> bool {
     key.starts_with(RESERVED_PREFIX)
@@ -41,6 +44,11 @@ impl StateAdapter {
         &self.values
     }
 
+    /// The approximate size in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_state(&self.values)
+    }
+
     /// The keys of session scope, which may be cached: other sessions change the other scopes, and `temp:` ends with
     /// its turn.
     pub(crate) fn session_scoped(&self) -> Self {
@@ -57,6 +65,22 @@ impl StateAdapter {
     pub(crate) fn apply(&mut self, delta: &Map<String, Value>) {
         self.values.extend(delta.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
+}
+
+/// The approximate size of entries in memory.
+pub fn size_of_state<'a>(entries: impl IntoIterator<Item = (&'a String, &'a Value)>) -> usize {
+    entries.into_iter().map(|(key, value)| ENTRY_BYTES + key.len() + bytes_of(value)).sum()
+}
+
+/// The approximate size of a value in memory. State is JSON of at most the depth that the parser accepts.
+fn bytes_of(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(bytes_of).sum(),
+            Value::Object(entries) => size_of_state(entries),
+        }
 }
 
 /// Drops reserved keys whose value would not change; a missing key equals `false`.
@@ -101,6 +125,23 @@ fn prefix(scope: session::Scope) -> &'static str {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_size_counts_keys_and_nested_values() {
+        let bytes =
+            |value: Value| StateAdapter { values: value.as_object().cloned().unwrap_or_default() }.bytes();
+        let long = "x".repeat(1000);
+        assert_eq!(bytes(json!({})), 0);
+        for state in [
+            json!({&long: 1}),
+            json!({"a": long}),
+            json!({"a": [{"b": [long]}]}),
+            json!({"a": {&long: null}}),
+        ] {
+            assert!((1000..1500).contains(&bytes(state.clone())), "{} {state}", bytes(state.clone()));
+        }
+        assert!(bytes(json!({"a": vec![0; 1000]})) >= 1000 * size_of::<Value>());
+    }
 
     #[test]
     fn without_unchanged_drops_reserved_keys_with_equal_values() {

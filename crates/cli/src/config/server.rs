@@ -82,7 +82,7 @@ pub(super) struct ServerSection {
     /// Memory for request bodies, in bytes: one half for bodies above 16 KB that arrive, of which each user may have half, the other
     /// for those that are processed. Further ones wait, and get 503 after 20 seconds.
     ///
-    /// Default: `83886080`
+    /// Default: `50331648`
     #[serde(alias = "max_body_memory_bytes")]
     max_body_memory_bytes: Option<usize>,
     /// Memory for events, states and artifacts above 256 KB that wait for their clients, in bytes. Each user may have half of it;

@@ -1,7 +1,6 @@
 //! Terminal output. Text of models and tools cannot control the terminal.
 
 mod approval;
-mod invisible;
 mod overlap;
 mod sources;
 mod status_line;

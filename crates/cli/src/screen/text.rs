@@ -1,25 +1,17 @@
 //! Sanitizing: text of models, tools and files cannot control the terminal.
 
-use super::invisible::classify;
 use adk::{content::Part, input::REQUEST_INPUT, pending::is_question_name};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Write;
+use visible_text::{Shown, classify};
 
 /// Replaces control characters, except line feeds and tabs, and shows invisible characters as `<U+200B>`. Removes carriage returns.
 pub(crate) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for (c, is_hidden) in classify(text) {
-        match c {
-            '\r' => {}
-            _ if is_hidden => {
-                // Writing to a String does not fail.
-                let _ = write!(safe, "<U+{:04X}>", u32::from(c));
-            }
-            '\n' | '\t' => safe.push(c),
-            _ if c.is_control() => safe.push('\u{fffd}'),
-            _ => safe.push(c),
-        }
+    for (c, shown) in classify(text).filter(|(c, _)| *c != '\r') {
+        // Writing to a String does not fail.
+        let _ = shown.write(c, &mut safe);
     }
     safe
 }
@@ -83,13 +75,13 @@ pub(crate) fn json_pretty(value: &impl Serialize) -> serde_json::Result<String> 
 
 /// Escapes the control and invisible characters that JSON allows unescaped. Except for line feeds, they occur only inside strings.
 fn escape_controls(json: String) -> String {
-    let is_escaped = |(c, is_hidden): (char, bool)| is_hidden || c.is_control() && c != '\n';
+    let is_escaped = |(c, shown): (char, Shown)| shown == Shown::Escaped || c.is_control() && c != '\n';
     if json.is_ascii() && !json.contains('\u{7f}') || !classify(&json).any(is_escaped) {
         return json;
     }
     let mut safe = String::with_capacity(json.len() + 16);
-    for (c, is_hidden) in classify(&json) {
-        if is_escaped((c, is_hidden)) {
+    for (c, shown) in classify(&json) {
+        if is_escaped((c, shown)) {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 // Writing to a String does not fail.
                 let _ = write!(safe, "\\u{unit:04x}");
@@ -115,37 +107,7 @@ mod tests {
 
     #[test]
     fn invisible_characters_are_shown_as_escapes() {
-        for (text, shown) in [
-            ("a\u{202e}txt.exe", "a<U+202E>txt.exe"),
-            ("\u{2066}x\u{2069}", "<U+2066>x<U+2069>"),
-            ("ok\u{e0049}\u{e007f}", "ok<U+E0049><U+E007F>"),
-            ("a\u{e0100}\u{e01ef}", "a<U+E0100><U+E01EF>"),
-            ("\u{feff}z\u{200b}e\u{2060}r\u{2063}o", "<U+FEFF>z<U+200B>e<U+2060>r<U+2063>o"),
-            ("pass\u{200d}word\u{200c}!", "pass<U+200D>word<U+200C>!"),
-            ("\u{e9}\u{200d}\u{200c}\u{e9}", "\u{e9}<U+200D><U+200C>\u{e9}"),
-            ("x\u{fe00}\u{fe01}\u{fe02}", "x\u{fe00}<U+FE01><U+FE02>"),
-            // The flag of Scotland.
-            ("\u{1f3f4}\u{e0067}\u{e007f}", "\u{1f3f4}<U+E0067><U+E007F>"),
-        ] {
-            assert_eq!(printable(text), shown);
-        }
-    }
-
-    #[test]
-    fn joiners_and_variation_selectors_of_scripts_and_emoji_are_kept() {
-        for text in [
-            "\u{1f469}\u{200d}\u{1f469}\u{200d}\u{1f467}",
-            "\u{1f3f3}\u{fe0f}\u{200d}\u{1f308}",
-            "1\u{fe0f}\u{20e3}",
-            "\u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}",
-            "\u{915}\u{94d}\u{200d}\u{937}",
-            // Chunks of a stream.
-            "\u{1f469}\u{200d}",
-            "\u{200d}\u{1f467}",
-            "\u{fe0f}",
-        ] {
-            assert_eq!(printable(text), text);
-        }
+        assert_eq!(printable("ok\u{e0049}\u{202e}\u{200b}"), "ok<U+E0049><U+202E><U+200B>");
     }
 
     #[test]

@@ -98,7 +98,7 @@ const KEY_RULES: &[(&str, KeyRule)] = &[
     ("server.maxConnections", raised(1_024.0)),
     ("server.connectionsPerAddress", raised_or_zero(64.0)),
     ("server.requestsPerUser", raised_or_zero(256.0)),
-    ("server.maxBodyMemoryBytes", raised(83_886_080.0)),
+    ("server.maxBodyMemoryBytes", raised(50_331_648.0)),
     ("server.maxResponseMemoryBytes", raised(33_554_432.0)),
     ("server.requestsPerMinute", raised_or_zero(6_000.0)),
     ("server.runsPerUser", raised_or_zero(64.0)),

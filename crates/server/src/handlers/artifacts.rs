@@ -6,13 +6,19 @@ use crate::{
     input::{QueryParams, RequestBody, bodies::SaveArtifactBody},
     path_params::{ArtifactPath, PathParams, SessionPath},
     state::ServerState,
+    visible::{BrowserRequest, visible_text},
 };
-use adk::{content::Data, session::SessionKey};
+use adk::{
+    content::{Data, Part},
+    session::SessionKey,
+};
 use axum::{
+    Extension,
     extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bridge::store::archive::ArtifactVersion;
 use serde_json::{Value, json};
 
@@ -96,13 +102,16 @@ fn parse_resource(path: &str) -> (&str, ArtifactResource<'_>) {
 pub(crate) async fn get(
     State(server): State<ServerState>,
     PathParams(path): PathParams<ArtifactPath>,
+    page: Option<Extension<BrowserRequest>>,
     query: QueryParams,
 ) -> Result<Response, ApiError> {
     let key = path.session.key();
     let (name, resource) = parse_resource(&path.path);
     match resource {
-        ArtifactResource::File => get_file(&server, &key, name, query.number("version")?).await,
-        ArtifactResource::Version(version) => get_file(&server, &key, name, parse_version(version)?).await,
+        ArtifactResource::File => get_file(&server, (&key, name, query.number("version")?), page).await,
+        ArtifactResource::Version(version) => {
+            get_file(&server, (&key, name, parse_version(version)?), page).await
+        }
         ArtifactResource::Versions => Ok(Json(server.archive.versions(&key, name).await?).into_response()),
         ArtifactResource::Metadata(version) => {
             let found = server.archive.file_metadata(&key, name, parse_version(version)?).await?;
@@ -120,20 +129,30 @@ pub(crate) async fn get(
     }
 }
 
-/// A version of a file; the newest if none is named.
+/// A version of a file; the newest if none is named. A page decodes and shows a text file.
 async fn get_file(
     server: &ServerState,
-    key: &SessionKey,
-    name: &str,
-    version: Option<u64>,
+    (key, name, version): (&SessionKey, &str, Option<u64>),
+    page: Option<Extension<BrowserRequest>>,
 ) -> Result<Response, ApiError> {
     let load = || async {
         let found = server.archive.file(key, name, version).await?;
-        let (part, _) = found.ok_or_else(artifact_not_found)?;
+        let (mut part, _) = found.ok_or_else(artifact_not_found)?;
+        if page.is_some() {
+            show_invisible(&mut part);
+        }
         Ok::<_, ApiError>((serde_json::to_vec(&part)?, ()))
     };
     let (body, ()) = server.response_budget.load(&key.user_id, load).await?;
     Ok(json_response(body))
+}
+
+/// Shows invisible characters of a text file, whose base64 hides them from the filter of responses.
+fn show_invisible(part: &mut Part) {
+    let text = part.to_text();
+    if let (Data::InlineData(blob), Some(text)) = (&mut part.data, text.as_deref().and_then(visible_text)) {
+        blob.data = BASE64.encode(text);
+    }
 }
 
 /// A version number, or `None` for `latest`.

@@ -6,8 +6,10 @@ use crate::{
     mount_path::MountPath,
     path_params::{FilePath, PathParams},
     state::ServerState,
+    visible::PageAsset,
 };
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::State,
     http::{HeaderValue, StatusCode, header},
@@ -103,7 +105,7 @@ impl PageFile {
                 (chunk, (file, end))
             }))
         });
-        (headers, Body::from_stream(chunks)).into_response()
+        (Extension(PageAsset), headers, Body::from_stream(chunks)).into_response()
     }
 }
 

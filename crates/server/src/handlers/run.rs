@@ -12,6 +12,7 @@ use crate::{
     run_json::EventList,
     sse::{self, ArtifactSplit, SseFraming},
     state::ServerState,
+    state_limit::check_state_size,
 };
 use adk::{
     content::Content,
@@ -219,10 +220,12 @@ async fn authorize_delta(
     key: &SessionKey,
     delta: Map<String, Value>,
 ) -> Result<Map<String, Value>, ApiError> {
-    let mut delta = if delta.keys().any(|name| caller.read_only_reason(name).is_some()) {
-        let head = server.archive.head(key).await?;
-        caller.writable_delta(delta, &head.map(|head| head.state).unwrap_or_default())?
+    let mut delta = if delta.is_empty() {
+        delta
     } else {
+        let state = server.archive.head(key).await?.map(|head| head.state).unwrap_or_default();
+        let delta = caller.writable_delta(delta, &state)?;
+        check_state_size(&state, &delta)?;
         delta
     };
     if !caller.admin {

@@ -13,6 +13,7 @@ use crate::{
     principal::Principal,
     session_json::{self, OpenedSession},
     state::ServerState,
+    state_limit::check_state_size,
 };
 use adk::{
     event::{Event, EventActions, mint_id, now},
@@ -100,9 +101,38 @@ async fn store_session(
 ) -> Result<Response, ApiError> {
     server.require_app(&key.app_name)?;
     let state = caller.writable_delta(state, &Map::new())?;
-    let head = server.archive.create(key, &state, &events, server.session_quota).await?;
-    drop((state, events));
+    check_state_size(&Map::new(), &state)?;
+    let head = create_checked(server, key, state, &events).await?;
+    drop(events);
     session_response(server, head, charge, Map::new()).await
+}
+
+/// Creates a session. State that outlives it is stored afterwards, when the size of what is stored already is known.
+async fn create_checked(
+    server: &ServerState,
+    key: &SessionKey,
+    state: Map<String, Value>,
+    events: &[Event],
+) -> Result<SessionSummary, ApiError> {
+    let is_shared = |name: &String| name.starts_with("user:") || name.starts_with("app:");
+    let (shared, own): (Map<_, _>, Map<_, _>) = state.into_iter().partition(|(name, _)| is_shared(name));
+    let head = server.archive.create(key, &own, events, server.session_quota).await?;
+    if shared.is_empty() && !head.state.keys().any(is_shared) {
+        return Ok(head);
+    }
+    // The part of the session is new as well.
+    let before = head.state.iter().filter(|(name, _)| is_shared(name));
+    let before = before.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let delta = own.into_iter().chain(shared.clone()).collect();
+    if let Err(error) = check_state_size(&before, &delta) {
+        server.archive.delete(key).await?;
+        return Err(error);
+    }
+    if shared.is_empty() {
+        return Ok(head);
+    }
+    server.archive.change_state(key, &shared, None).await?;
+    load_head(server, key).await
 }
 
 /// Refuses initial events that would act here: a client may supply contents, but no actions, calls or confirmations. Missing ids
@@ -214,6 +244,7 @@ pub(crate) async fn patch(
     let head = load_head(&server, &key).await?;
     server.require_app(&key.app_name)?;
     let mut delta = caller.writable_delta(state_delta, &head.state)?;
+    check_state_size(&head.state, &delta)?;
     delta.extend(mode);
     if server.runs.is_running(&key) {
         return Err(ApiError::conflict(format!(

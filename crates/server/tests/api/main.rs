@@ -16,6 +16,7 @@ mod invocations;
 mod limits;
 mod mutated_bodies;
 mod nested;
+mod pages;
 mod refused_calls;
 mod removed_apps;
 mod runs;

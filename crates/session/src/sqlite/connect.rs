@@ -49,7 +49,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
         conn.pragma_update(None, "synchronous", "FULL")?;
         // Deleting the row of a session must not delete all of its rows in one transaction.
         conn.pragma_update(None, "foreign_keys", false)?;
-        conn.pragma_update(None, "cache_size", -65_536)?;
+        conn.pragma_update(None, "cache_size", WRITER_CACHE)?;
         conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         if let Some(bytes) = options.max_bytes {
             // Files of earlier versions have larger pages.
@@ -75,9 +75,14 @@ pub(super) fn reader(path: &Path, mode: ReadMode, options: &Options) -> rusqlite
         conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     }
     conn.pragma_update(None, "query_only", true)?;
-    conn.pragma_update(None, "cache_size", -16_384)?;
+    conn.pragma_update(None, "cache_size", READER_CACHE)?;
     Ok(conn)
 }
+
+/// The page caches, in negative KiB as SQLite counts. Large rows fill them, and they stay filled; what is evicted is still in the page
+/// cache of the system.
+const WRITER_CACHE: i32 = -16 * 1024;
+const READER_CACHE: i32 = -4 * 1024;
 
 const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE;
 

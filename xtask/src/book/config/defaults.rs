@@ -46,7 +46,7 @@ const DEFAULTS: &[Default] = &[
     set("server.minBytesPerSecond", "4096", "crates/server/src/", "bytes_per_second: 4096"),
     set("server.connectionsPerAddress", "64", "crates/server/src/", "connections_per_address: 64"),
     set("server.requestsPerUser", "256", "crates/server/src/", "requests_per_user: 256"),
-    set("server.maxBodyMemoryBytes", "83886080", "crates/server/src/", "body_memory: 80 * 1024 * 1024"),
+    set("server.maxBodyMemoryBytes", "50331648", "crates/server/src/", "body_memory: 48 * 1024 * 1024"),
     set(
         "server.maxResponseMemoryBytes",
         "33554432",

@@ -15,8 +15,10 @@ pub(super) fn rows(world: &World) -> Vec<Attack> {
         let request = || route.request("ann", &world.run).header("cookie", &world.cookie);
         let evil = request().header("sec-fetch-site", "cross-site").header("origin", "https://evil.example");
         rows.push(Attack::http(format!("cross-site: {}", route.id()), world, &evil, FORBIDDEN));
-        let silent = request().header("sec-fetch-site", "cross-site");
-        rows.push(Attack::http(format!("no Origin: {}", route.id()), world, &silent, FORBIDDEN));
+        for site in ["cross-site", "same-site", "same-origin, cross-site"] {
+            let silent = request().header("sec-fetch-site", site);
+            rows.push(Attack::http(format!("{site}, no Origin: {}", route.id()), world, &silent, FORBIDDEN));
+        }
     }
     rows.extend(hosts(world));
     rows.extend(origins(world));

@@ -176,6 +176,13 @@ pub(super) fn connect(world: &World) -> TcpStream {
     stream
 }
 
+/// Sends a request and returns its response.
+pub(super) fn answer(world: &World, request: &[u8]) -> Seen {
+    let mut stream = connect(world);
+    let _ = stream.write_all(request);
+    receive(&mut stream).unwrap_or_else(|text| Seen { status: 999, text })
+}
+
 /// Reads until the server closes the connection.
 pub(super) fn receive(stream: &mut TcpStream) -> Result<Seen, String> {
     let mut bytes = Vec::new();

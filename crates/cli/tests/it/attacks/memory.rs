@@ -4,7 +4,7 @@
 //! Freed memory stays with the process, so a row that fails would hide the next one: each has its own server.
 
 use super::{
-    engine::{Attack, Expect, MAX_MEMORY, Seen, connect, others_are_served, receive},
+    engine::{Attack, Expect, MAX_MEMORY, Seen, answer, connect, others_are_served},
     request::{Request, request},
     world::{World, message},
 };
@@ -56,6 +56,55 @@ pub(super) fn state(_: &World) -> Vec<Attack> {
         unread(world, &format!("{SESSIONS}/large"))
     };
     vec![Attack::act("unread state", act, Expect::Is(&[200])).may_store()]
+}
+
+/// The state of a session stays in the session cache after a turn.
+pub(super) fn cached(_: &World) -> Vec<Attack> {
+    let act = |world: &World| {
+        for number in 0..150 {
+            let session = number.to_string();
+            let state = json!({"sessionId": session, "state": {"large": "x".repeat(LARGE / 2)}});
+            world.ask(&world.bob, "POST", SESSIONS, &state);
+            let mut hello = message("bob", &json!([{"text": "hello"}]));
+            hello["sessionId"] = json!(session);
+            world.ask(&world.bob, "POST", "/run", &hello);
+        }
+        let memory = world.server.memory().unwrap_or(u64::MAX);
+        Seen {
+            status: if memory > MAX_MEMORY { 999 } else { 200 },
+            text: format!("{memory} bytes of memory"),
+        }
+    };
+    vec![Attack::act("turns of sessions with large states", act, Expect::Is(&[200])).may_store()]
+}
+
+/// Keys that together would be a state of 100 MB, in the session, in new sessions, and with messages.
+pub(super) fn growing(_: &World) -> Vec<Attack> {
+    let large = "x".repeat(LARGE);
+    let requests = move |number: usize| {
+        let (own, shared) = (json!({format!("k{number}"): large}), json!({format!("user:k{number}"): large}));
+        let mut run = message("bob", &json!([{"text": "hello"}]));
+        run["stateDelta"] = own.clone();
+        [
+            ("PATCH", format!("{SESSIONS}/s"), json!({"stateDelta": own})),
+            ("PATCH", format!("{SESSIONS}/s"), json!({"stateDelta": shared})),
+            ("POST", SESSIONS.to_owned(), json!({"state": shared})),
+            ("POST", "/run".to_owned(), run),
+        ]
+    };
+    let act = move |world: &World| {
+        let mut seen = Seen { status: 0, text: String::new() };
+        for (method, path, body) in (0..12).flat_map(&requests) {
+            let request = request(method, &path).token(&world.bob).body(body.to_string());
+            seen = answer(world, &request.bytes(&world.address()));
+            let memory = world.server.memory().unwrap_or(u64::MAX);
+            if memory > MAX_MEMORY {
+                return Seen { status: 999, text: format!("{memory} bytes of memory") };
+            }
+        }
+        seen
+    };
+    vec![Attack::act("state that grows", act, Expect::Is(&[413])).may_store()]
 }
 
 pub(super) fn lists(_: &World) -> Vec<Attack> {
@@ -166,12 +215,6 @@ pub(super) fn image(_: &World) -> Vec<Attack> {
         }
     };
     vec![Attack::act("image of 15 MB", act, Expect::Says("noted")).may_store()]
-}
-
-fn answer(world: &World, request: &[u8]) -> Seen {
-    let mut stream = connect(world);
-    let _ = stream.write_all(request);
-    receive(&mut stream).unwrap_or_else(|text| Seen { status: 999, text })
 }
 
 /// Files of the page, which need no token.

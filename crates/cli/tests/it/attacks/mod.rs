@@ -36,6 +36,8 @@ const GROUPS: &[Group] = &[
     ("memory: metadata", UNLIMITED, memory::metadata),
     ("memory: events", UNLIMITED, memory::events),
     ("memory: state", UNLIMITED, memory::state),
+    ("memory: cached sessions", UNLIMITED, memory::cached),
+    ("memory: growing state", UNLIMITED, memory::growing),
     ("memory: lists", UNLIMITED, memory::lists),
     ("memory: traces", UNLIMITED, memory::traces),
     ("memory: bodies", UNLIMITED, memory::bodies),

@@ -191,6 +191,12 @@ fn smuggled(world: &World) -> Vec<Attack> {
             outer(&format!("transfer-encoding: identity\r\ncontent-length: {}", chunked.len()), &chunked),
         ),
         ("TE chunked, identity", outer("transfer-encoding: chunked, identity", &chunked)),
+        ("TE chunked, chunked", outer("transfer-encoding: chunked, chunked", &chunked)),
+        ("TE gzip, chunked", outer("transfer-encoding: gzip, chunked", &chunked)),
+        ("TE chunked twice", outer("transfer-encoding: chunked\r\ntransfer-encoding: chunked", &chunked)),
+        ("TE with a vertical tab", outer("transfer-encoding: \u{b}chunked", &chunked)),
+        ("CL with a sign", outer(&format!("content-length: +{length}"), &inner)),
+        ("CL as a list", outer("content-length: 0, 0", &inner)),
         ("TE twice", outer("transfer-encoding: chunked\r\ntransfer-encoding: x", &chunked)),
         ("two CL", outer(&format!("content-length: {length}\r\ncontent-length: 0"), &inner)),
         ("CL of a body", outer(&format!("content-length: {length}"), &inner)),
@@ -204,7 +210,33 @@ fn smuggled(world: &World) -> Vec<Attack> {
         })
         .collect();
     rows.extend(pipelined(world));
+    rows.extend(chunks(world));
     rows
+}
+
+/// Chunked bodies that are not well-formed, and trailers that pose as headers.
+fn chunks(world: &World) -> Vec<Attack> {
+    let head = format!(
+        "POST /config/telemetry HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n",
+        world.address()
+    );
+    let trailers =
+        (0..500).fold(String::new(), |all, number| format!("{all}x{number}: {}\r\n", "y".repeat(1000)));
+    let cases = [
+        ("size is no number", "zz\r\n{}\r\n0\r\n\r\n".to_owned()),
+        ("size overflows", "ffffffffffffffff1\r\n{}\r\n0\r\n\r\n".to_owned()),
+        ("negative size", "-2\r\n{}\r\n0\r\n\r\n".to_owned()),
+        ("size with a prefix", "0x2\r\n{}\r\n0\r\n\r\n".to_owned()),
+        ("chunk without its end", "2\r\n{}XX0\r\n\r\n".to_owned()),
+        ("extension with a bare LF", "2;\n{}\r\n0\r\n\r\n".to_owned()),
+        ("extension of 200 KB", format!("2;{}\r\n{{}}\r\n0\r\n\r\n", "a".repeat(200_000))),
+        ("trailer with a token", format!("2\r\n{{}}\r\n0\r\nauthorization: {}\r\n\r\n", world.bob)),
+        ("trailers of 500 KB", format!("2\r\n{{}}\r\n0\r\n{trailers}\r\n")),
+    ];
+    let row = |(id, body): (&str, String)| {
+        Attack::cut(format!("chunks: {id}"), format!("{head}\r\n{body}"), Expect::Dropped)
+    };
+    cases.into_iter().map(row).collect()
 }
 
 /// Pipelined requests are separate: the token of the first does not count for the second.
