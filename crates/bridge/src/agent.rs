@@ -58,6 +58,7 @@ pub struct Agent {
     trace: Trace,
     bounds: Arc<Bounds>,
     references: Option<Arc<References>>,
+    creates_sessions: bool,
 }
 
 /// Limits on the runs of an agent, whatever the request asks for.
@@ -87,7 +88,16 @@ impl Agent {
         let artifacts = Arc::new(ArtifactAdapter::new(Arc::clone(&store)));
         let (tree, turns) = (Arc::new(AgentTree::new(root)?), Turns::new(store));
         let (trace, bounds) = (Trace::default(), Arc::default());
-        Ok(Self { tree, sessions, artifacts, turns, trace, bounds, references: None })
+        Ok(Self {
+            tree,
+            sessions,
+            artifacts,
+            turns,
+            trace,
+            bounds,
+            references: None,
+            creates_sessions: false,
+        })
     }
 
     /// Shares `turns` with other agents of the process on the same store.
@@ -112,6 +122,12 @@ impl Agent {
     #[must_use]
     pub fn with_references(self, references: References) -> Self {
         Self { references: Some(Arc::new(references)), ..self }
+    }
+
+    /// Creates a missing session with its first message. A message that is refused before creates none.
+    #[must_use]
+    pub fn creating_sessions(self) -> Self {
+        Self { creates_sessions: true, ..self }
     }
 
     pub fn tree(&self) -> &AgentTree {

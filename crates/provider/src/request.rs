@@ -1,7 +1,7 @@
 //! The request of one model call: messages, tools and options.
 
 use crate::{ModelMessage, Omission};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelRequest {
@@ -13,6 +13,8 @@ pub struct ModelRequest {
     pub options: GenerationOptions,
     /// What the server does not support; it is left out of the body.
     pub omitted: Vec<Omission>,
+    /// Fields that the configuration adds to the body. Strings may contain `${NAME}`: the provider has the values.
+    pub extra_body: Map<String, Value>,
 }
 
 /// The declaration of a tool.
@@ -43,6 +45,13 @@ pub struct GenerationOptions {
     pub response_schema: Option<Value>,
     pub reasoning: Option<ReasoningEffort>,
     pub tool_choice: Option<ToolChoice>,
+    /// Whether an answer may contain several tool calls.
+    pub parallel_tool_calls: Option<bool>,
+    /// Requests with the same key share a prompt cache.
+    pub cache_key: Option<String>,
+    /// Whether the model is known to enforce a schema, for the formats in which not every model does. Otherwise the schema
+    /// is an instruction.
+    pub enforces_schema: bool,
 }
 
 /// How much reasoning a model does before it answers.

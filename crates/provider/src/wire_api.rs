@@ -5,13 +5,13 @@
 //! a wire format.
 
 use crate::{
-    Error, Media, ModelRequest, StreamEvent, anthropic, gemini,
+    Error, Media, ModelRequest, StreamEvent, anthropic, extra_body, gemini,
     http::Framing,
     ollama, omission,
     openai::{self, Dialect},
     responses,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The wire format of a provider's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,8 +38,18 @@ impl WireApi {
         }
     }
 
-    /// Encodes the body of a streaming request for the server at `base_url`.
+    /// Encodes the body of a streaming request for the server at `base_url`. Variables in extra fields are not replaced.
     pub fn encode(self, base_url: &str, request: &ModelRequest) -> Value {
+        self.encode_with(base_url, request, &request.extra_body)
+    }
+
+    /// Like [`encode`](Self::encode), with these extra fields.
+    pub(crate) fn encode_with(
+        self,
+        base_url: &str,
+        request: &ModelRequest,
+        extra: &Map<String, Value>,
+    ) -> Value {
         let request = &*omission::omit_from_request(self, request);
         let mut body = match self {
             Self::Chat => openai::encode_for(request, true, &Dialect::for_base_url(base_url)),
@@ -48,8 +58,17 @@ impl WireApi {
             Self::Gemini => gemini::encode(request, true),
             Self::Ollama => ollama::encode(request, true),
         };
+        extra_body::merge(self, extra, &mut body);
         omission::omit_from_body(self, &request.omitted, &mut body);
         body
+    }
+
+    /// Whether the server at this URL is known to have `prompt_cache_key`. Many servers with OpenAI's formats reject unknown fields.
+    pub fn has_prompt_cache_key(self, base_url: &str) -> bool {
+        match self {
+            Self::Chat | Self::Responses => Dialect::for_base_url(base_url).prompt_cache_key,
+            Self::Anthropic | Self::Gemini | Self::Ollama => false,
+        }
     }
 
     /// The options of a request that the format or the model does not support.

@@ -362,6 +362,25 @@ async fn stated_context_size_is_remembered() {
 }
 
 #[tokio::test]
+async fn context_size_that_no_message_states_grows_with_each_success() {
+    let fake = Fake::called(
+        "one",
+        vec![overflow("too long"), hello(), hello(), overflow("too long"), hello(), hello()],
+    );
+    let model = one(&fake);
+    for _ in 0..4 {
+        let responses: Vec<_> = model.generate(long_talk(), false).collect().await;
+        assert!(responses[0].is_ok(), "{responses:?}");
+    }
+    let weights: [u32; 6] = std::array::from_fn(|at| weight(&fake, at));
+    let [whole, half, larger, largest, again, last] = weights;
+    assert!(half <= whole / 2 && half < larger && larger < largest && largest < whole, "{weights:?}");
+    // What was accepted before is tried after a rejection, and what was rejected is not tried again.
+    assert!(again <= larger && again > half, "{again} of {larger}");
+    assert!(last < largest && last >= again, "{last} of {largest}");
+}
+
+#[tokio::test]
 async fn request_fits_the_configured_context() {
     let fake = Fake::called("one", vec![]);
     let target = ModelTarget::new(fake.clone(), "small", Budget::default()).with_context(Some(4_000));

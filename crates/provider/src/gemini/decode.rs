@@ -15,7 +15,6 @@ use crate::{
     Done, Error, FinishReason, Media, MediaSource, ModelRequest, StreamEvent, StreamFrame, TokenUsage,
     ToolCall, classify, decoding, encoding, tool_names::ToolNames,
 };
-use serde_json::{Map, Value};
 
 #[derive(Debug)]
 pub struct GeminiDecoder {
@@ -25,6 +24,8 @@ pub struct GeminiDecoder {
     usage: GeminiUsage,
     /// The finish reason, once the server has sent it.
     finish: Option<FinishReason>,
+    /// The index of the first candidate.
+    candidate: Option<u64>,
     /// The first call and everything after it.
     deferred: Vec<StreamEvent>,
     metadata: GeminiMetadata,
@@ -38,6 +39,7 @@ impl GeminiDecoder {
             model: None,
             usage: GeminiUsage::default(),
             finish: None,
+            candidate: None,
             deferred: Vec::new(),
             metadata: GeminiMetadata::default(),
         }
@@ -100,9 +102,11 @@ impl crate::StreamDecoder for GeminiDecoder {
         self.model = chunk.model_version.or(self.model.take());
         self.finish = chunk.prompt_feedback.and_then(block_reason).or(self.finish.take());
         // The request asks for one candidate; others are ignored.
-        let mut candidates = chunk.candidates.into_iter().flatten();
-        if let Some(candidate) = candidates.find(|candidate| candidate.index.unwrap_or(0) == 0) {
-            self.read_candidate(candidate, out);
+        for candidate in chunk.candidates.into_iter().flatten() {
+            let index = candidate.index.unwrap_or_default();
+            if *self.candidate.get_or_insert(index) == index {
+                self.read_candidate(candidate, out);
+            }
         }
         Ok(())
     }
@@ -131,13 +135,8 @@ impl crate::StreamDecoder for GeminiDecoder {
 }
 
 fn tool_call(call: GeminiFunctionCall, signature: Option<String>, names: &ToolNames) -> ToolCall {
-    let (args, malformed) = match call.args {
-        None | Some(Value::Null) => (Map::new(), None),
-        Some(Value::Object(args)) => (args, None),
-        Some(other) => (Map::new(), Some(other.to_string())),
-    };
     let (id, name) = (call.id.unwrap_or_default(), names.original_name(&call.name.unwrap_or_default()));
-    ToolCall { id, name, args, signature, malformed }
+    ToolCall { signature, ..decoding::tool_call(id, name, call.args.unwrap_or_default()) }
 }
 
 /// The port has no output files; a placeholder keeps the file visible.
@@ -154,7 +153,7 @@ const MALFORMED_CALL: &str = "MALFORMED_FUNCTION_CALL";
 
 /// All reasons except two mean that the answer is missing or incomplete.
 fn finish_reason(reason: Option<String>, message: Option<String>) -> Option<FinishReason> {
-    let reason = reason?;
+    let reason = reason?.to_ascii_uppercase();
     match reason.as_str() {
         "" | "FINISH_REASON_UNSPECIFIED" => None,
         "STOP" => Some(FinishReason::Stop),
@@ -188,6 +187,7 @@ fn token_usage(usage: GeminiUsage) -> Option<TokenUsage> {
         cached: count(usage.cached),
         output: count(usage.answer),
         reasoning: count(usage.thoughts),
+        ..TokenUsage::default()
     };
     (total != TokenUsage::default()).then_some(total)
 }

@@ -14,4 +14,4 @@ pub use encode::{encode, encode_for, unsupported_options};
 
 pub(crate) use encode::{accepts_media, effort_level};
 pub(crate) use strict_schema::strict_schema;
-pub(crate) use usage::{OpenAiTokenDetails, normalize_usage};
+pub(crate) use usage::OpenAiUsage;

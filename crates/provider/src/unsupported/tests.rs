@@ -48,7 +48,7 @@ fn request() -> ModelRequest {
             tool_choice: Some(ToolChoice::Auto),
             ..GenerationOptions::default()
         },
-        omitted: Vec::new(),
+        ..ModelRequest::default()
     }
 }
 
