@@ -27,6 +27,16 @@ pub(crate) fn named_error(provider: &str, frame: StreamFrame<'_>) -> Option<Erro
         .or_else(|| classify::error_in_json(provider, None, &json!({"error": value})))
 }
 
+/// Refuses a frame that is no JSON object. A list with an error in it is that error.
+pub(crate) fn expect_object(provider: &str, data: &str) -> Result<(), Error> {
+    if data.trim_start().starts_with('{') {
+        return Ok(());
+    }
+    let value = serde_json::from_str::<Value>(data).unwrap_or_default();
+    let error = value.get(0).and_then(|_| classify::error_in_json(provider, None, &value));
+    Err(error.unwrap_or_else(|| parse_error(provider, data)))
+}
+
 /// Whether a frame has no content: it is blank, or it is OpenAI's `[DONE]`, which gateways add to streams of any format.
 pub(crate) fn is_empty_frame(data: &str) -> bool {
     matches!(data.trim(), "" | "[DONE]")

@@ -362,22 +362,17 @@ async fn stated_context_size_is_remembered() {
 }
 
 #[tokio::test]
-async fn context_size_that_no_message_states_grows_with_each_success() {
-    let fake = Fake::called(
-        "one",
-        vec![overflow("too long"), hello(), hello(), overflow("too long"), hello(), hello()],
-    );
+async fn context_size_that_no_message_states_grows_after_a_success() {
+    let fake = Fake::called("one", vec![overflow("too long"), hello(), hello(), hello()]);
     let model = one(&fake);
-    for _ in 0..4 {
+    for _ in 0..3 {
         let responses: Vec<_> = model.generate(long_talk(), false).collect().await;
         assert!(responses[0].is_ok(), "{responses:?}");
     }
-    let weights: [u32; 6] = std::array::from_fn(|at| weight(&fake, at));
-    let [whole, half, larger, largest, again, last] = weights;
-    assert!(half <= whole / 2 && half < larger && larger < largest && largest < whole, "{weights:?}");
-    // What was accepted before is tried after a rejection, and what was rejected is not tried again.
-    assert!(again <= larger && again > half, "{again} of {larger}");
-    assert!(last < largest && last >= again, "{last} of {largest}");
+    let weights: [u32; 4] = std::array::from_fn(|at| weight(&fake, at));
+    let [whole, half, larger, last] = weights;
+    assert!(half <= whole / 2 && half < larger && larger < whole, "{weights:?}");
+    assert!(last >= larger && last < whole, "{weights:?}");
 }
 
 #[tokio::test]

@@ -79,7 +79,8 @@ fn fault(bench: &Bench, api: ProviderApi, turn: &ObservedTurn) -> Option<String>
         return Some(format!("shown {:?}, stored {:?}", turn.shown, turn.stored));
     }
     let fault = match &turn.error {
-        Some(RunError::Model(error)) => unclear(&error.code, &error.to_string()),
+        // A filter's code is the server's own.
+        Some(RunError::Model(error)) => unclear(&error.code.to_ascii_uppercase(), &error.to_string()),
         Some(other) => Some(format!("not an error of the model: {other:?}")),
         None if turn.stored.trim().is_empty() && turn.error_code.is_none() => Some("a silent end".to_owned()),
         None => None,
@@ -134,6 +135,9 @@ fn answers(api: ProviderApi) -> Vec<DeviatingResponse> {
         body: body.as_bytes().to_vec(),
         code: Some(code),
     };
+    // A line of JSON may be followed by others.
+    let unknown = if api == ProviderApi::Ollama { "TRUNCATED" } else { "PROTOCOL" };
+    let unfinished = if api == ProviderApi::OpenAi { "EMPTY_ANSWER" } else { "TRUNCATED" };
     let mut all = vec![
         ok("byte order mark", STREAM, ["\u{feff}".as_bytes(), &recorded()].concat()),
         ok("CRLF", STREAM, text().replace('\n', "\r\n").into_bytes()),
@@ -148,14 +152,14 @@ fn answers(api: ProviderApi) -> Vec<DeviatingResponse> {
         error("white space only", STREAM, " \n\n \n", "TRUNCATED"),
         error("HTML", HTML, "<html><body>Sign in</body></html>", "PROTOCOL"),
         error("HTML as a stream", STREAM, "\n<!doctype html><p>Sign in", "PROTOCOL"),
-        error("null", JSON, "null", "PROTOCOL"),
-        error("a JSON text", JSON, "\"upstream error\"", "PROTOCOL"),
-        error("plain text", TEXT, "upstream error", "PROTOCOL"),
-        error("an empty object", JSON, "{}", "PROTOCOL"),
-        error("an empty list", JSON, "[]", "PROTOCOL"),
+        error("null", JSON, "null", "TRUNCATED"),
+        error("a JSON text", JSON, "\"upstream error\"", "TRUNCATED"),
+        error("plain text", TEXT, "upstream error", "TRUNCATED"),
+        error("an empty object", JSON, "{}", unknown),
+        error("an empty list", JSON, "[]", "TRUNCATED"),
         error("an error list", JSON, r#"[{"error":{"code":401,"message":"bad key"}}]"#, "AUTH"),
         error("an error text", JSON, r#"{"error":"slow down","code":429}"#, "TRANSIENT"),
-        error("an error in detail", JSON, r#"{"detail":"Not Found"}"#, "PROTOCOL"),
+        error("an error in detail", JSON, r#"{"detail":"Not Found"}"#, unknown),
         error("an error that is cut", JSON, r#"{"error":{"message":"slow"#, "TRUNCATED"),
         error("redirect", "HTTP/1.1 302 Found\r\nlocation: http://other.example/v1?key=s", "", "SETUP"),
         error("redirect without a target", "HTTP/1.1 308 Permanent Redirect", "", "SETUP"),
@@ -179,7 +183,7 @@ fn answers(api: ProviderApi) -> Vec<DeviatingResponse> {
             "BAD_REQUEST",
         ),
         error("status 418", "HTTP/1.1 418 X", "teapot", "BAD_REQUEST"),
-        error("a binary body", STREAM, "\u{0}\u{1}\u{2}\u{3}", "PROTOCOL"),
+        error("a binary body", STREAM, "\u{0}\u{1}\u{2}\u{3}", "TRUNCATED"),
     ];
     let gzip = |status: &str| {
         format!("HTTP/1.1 {status}\r\ncontent-encoding: gzip\r\ncontent-type: application/json")
@@ -210,7 +214,7 @@ fn answers(api: ProviderApi) -> Vec<DeviatingResponse> {
                 STREAM,
                 text().replace("data:", "id: 7\nretry: 1\nfuture: x\ndata:").into_bytes(),
             ),
-            error("only an end marker", STREAM, "data: [DONE]\n\n", "EMPTY_ANSWER"),
+            error("only an end marker", STREAM, "data: [DONE]\n\n", unfinished),
             error("an event without data", STREAM, "event: error\n\n", "TRUNCATED"),
             error("an error event of plain text", STREAM, "event: error\ndata: worker lost\n\n", "TRANSIENT"),
         ]);

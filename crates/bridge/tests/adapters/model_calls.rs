@@ -181,7 +181,7 @@ impl Provider for Renamed {
     }
 
     fn encode(&self, request: &ModelRequest) -> Option<provider::EncodedBody> {
-        Some(bytes::Bytes::from(provider::WireApi::Anthropic.encode("", request).to_string()).into())
+        Some(bytes::Bytes::from(WireApi::Anthropic.encode("", request).to_string()).into())
     }
 }
 

@@ -51,8 +51,12 @@ pub(super) struct CapabilitySection {
     /// Default: that of the model catalogue
     images: Option<bool>,
     /// Whether the model hears audio files.
+    ///
+    /// Default: what the server accepts
     audio: Option<bool>,
     /// Whether the model sees videos.
+    ///
+    /// Default: what the server accepts
     video: Option<bool>,
     /// Whether the model reads PDF files.
     ///

@@ -131,7 +131,7 @@ mod tests {
             "zip": {"type": "string", "format": "zip", "pattern": "^[0-9]+$"},
             "tags": {"type": "array", "minItems": 2, "items": {"oneOf": [{"const": 1}, {"$ref": "#/$defs/P"}]}},
         }, "required": ["age"], "$defs": {"P": {"type": "object", "properties": {"x": {"type": "number"}}}}});
-        assert_snapshot!(of(schema), @"");
+        assert_snapshot!(of(schema), @r##"{"type":"object","properties":{"age":{"type":"integer","description":"in years minimum: 0."},"mail":{"type":["string","null"],"format":"email"},"zip":{"type":"string","description":"format: \"zip\". pattern: \"^[0-9]+$\"."},"tags":{"type":"array","items":{"anyOf":[{"const":1},{"$ref":"#/$defs/P"}]},"description":"minItems: 2."}},"required":["age"],"$defs":{"P":{"type":"object","properties":{"x":{"type":"number"}},"additionalProperties":false}},"additionalProperties":false}"##);
     }
 
     #[test]

@@ -130,10 +130,11 @@ impl AnthropicDecoder {
         self.citations.add_anthropic(&delta.citation);
         if let Some(fragment) = delta.partial_json.filter(|fragment| !fragment.is_empty()) {
             let is_other = index.is_some_and(|index| self.other_blocks.contains(&index));
-            match self.calls().rfind(|call| index.is_none_or(|index| call.index == index)) {
-                Some(call) => call.json.push_str(&fragment),
-                None if is_other => {}
-                None => self.early_fragments.push((index.unwrap_or_default(), fragment)),
+            let call = self.calls().rfind(|call| index.is_none_or(|index| call.index == index));
+            if let Some(call) = call {
+                call.json.push_str(&fragment);
+            } else if !is_other {
+                self.early_fragments.push((index.unwrap_or_default(), fragment));
             }
         }
         self.emit_text(delta.text, out);
@@ -202,12 +203,13 @@ impl crate::StreamDecoder for AnthropicDecoder {
         if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let Ok(event) = serde_json::from_str::<AnthropicEvent>(frame.data) else {
-            return Err(self.error_in_frame(frame.data));
-        };
         if let Some(error) = decoding::named_error(&self.provider, frame) {
             return Err(error);
         }
+        decoding::expect_object(&self.provider, frame.data)?;
+        let Ok(event) = serde_json::from_str::<AnthropicEvent>(frame.data) else {
+            return Err(self.error_in_frame(frame.data));
+        };
         if event.error.is_some() {
             return Err(self.error_in_frame(frame.data));
         }

@@ -24,7 +24,7 @@ pub struct GeminiDecoder {
     usage: GeminiUsage,
     /// The finish reason, once the server has sent it.
     finish: Option<FinishReason>,
-    /// The index of the first candidate.
+    /// The lowest index of the first candidates.
     candidate: Option<u64>,
     /// The first call and everything after it.
     deferred: Vec<StreamEvent>,
@@ -88,12 +88,13 @@ impl crate::StreamDecoder for GeminiDecoder {
         if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
-            return Err(self.error_in_frame(frame.data));
-        };
         if let Some(error) = decoding::named_error(&self.provider, frame) {
             return Err(error);
         }
+        decoding::expect_object(&self.provider, frame.data)?;
+        let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
+            return Err(self.error_in_frame(frame.data));
+        };
         if chunk.error.is_some() {
             return Err(self.error_in_frame(frame.data));
         }
@@ -102,11 +103,13 @@ impl crate::StreamDecoder for GeminiDecoder {
         self.model = chunk.model_version.or(self.model.take());
         self.finish = chunk.prompt_feedback.and_then(block_reason).or(self.finish.take());
         // The request asks for one candidate; others are ignored.
-        for candidate in chunk.candidates.into_iter().flatten() {
-            let index = candidate.index.unwrap_or_default();
-            if *self.candidate.get_or_insert(index) == index {
-                self.read_candidate(candidate, out);
-            }
+        let candidates = chunk.candidates.unwrap_or_default();
+        let indexes = candidates.iter().map(|candidate| candidate.index.unwrap_or_default());
+        self.candidate = self.candidate.or_else(|| indexes.min());
+        let is_chosen =
+            |candidate: &GeminiCandidate| Some(candidate.index.unwrap_or_default()) == self.candidate;
+        for candidate in candidates.into_iter().filter(is_chosen).collect::<Vec<_>>() {
+            self.read_candidate(candidate, out);
         }
         Ok(())
     }

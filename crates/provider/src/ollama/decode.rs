@@ -92,8 +92,9 @@ impl crate::StreamDecoder for OllamaDecoder {
         }
         // Gateways send the lines as server-sent events.
         let data = frame.data.trim_start();
-        let line: OllamaLine =
-            decoding::parse_frame(&self.provider, data.strip_prefix("data:").unwrap_or(data))?;
+        let data = data.strip_prefix("data:").unwrap_or(data);
+        decoding::expect_object(&self.provider, data)?;
+        let line: OllamaLine = decoding::parse_frame(&self.provider, data)?;
         if !line.error.is_null()
             && let Some(error) = classify::error_in_json(&self.provider, None, &json!({"error": line.error}))
         {

@@ -121,7 +121,7 @@ impl ChatDecoder {
         if call.id.is_empty() {
             call.id = id;
         }
-        if is_blank(&call.arguments) {
+        if is_blank(&call.arguments) || call.name.is_empty() {
             call.append_name(name);
         }
         call.append_arguments(arguments);
@@ -221,6 +221,7 @@ impl crate::StreamDecoder for ChatDecoder {
         if let Some(error) = decoding::named_error(&self.provider, frame) {
             return Err(error);
         }
+        decoding::expect_object(&self.provider, frame.data)?;
         let chunk: ChatChunk = decoding::parse_frame(&self.provider, frame.data)?;
         if !chunk.error.is_null()
             && let Some(error) = classify::error_in_json(&self.provider, None, &json!({"error": chunk.error}))

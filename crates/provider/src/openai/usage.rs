@@ -160,6 +160,15 @@ mod tests {
             json!({"prompt_tokens": 9, "completion_tokens": 4, "reasoning_tokens": 7, "total_tokens": 20}),
             json!({"prompt_tokens": null, "completion_tokens_details": [], "prompt_tokens_details": "x"}),
         ];
-        assert_snapshot!(rows.map(of).join("\n"), @"");
+        assert_snapshot!(rows.map(of).join("\n"), @r#"
+        in 100 cached 64 written 0 out 15 reasoning 5 {"promptTokensDetails":[{"modality":"TEXT","tokenCount":70},{"modality":"AUDIO","tokenCount":30}],"candidatesTokensDetails":[{"modality":"TEXT","tokenCount":5},{"modality":"AUDIO","tokenCount":10}]}
+        in 9 cached 2 written 0 out 4 reasoning 0 {}
+        in 9 cached 3 written 0 out 4 reasoning 0 {}
+        in 9 cached 3 written 0 out 4 reasoning 0 {}
+        in 9 cached 3 written 5 out 4 reasoning 0 {}
+        in 9 cached 0 written 5 out 4 reasoning 0 {"promptTokensDetails":[{"modality":"TEXT","tokenCount":8},{"modality":"IMAGE","tokenCount":1}]}
+        in 9 cached 0 written 0 out 4 reasoning 7 {}
+        in 0 cached 0 written 0 out 0 reasoning 0 {}
+        "#);
     }
 }

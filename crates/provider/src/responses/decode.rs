@@ -359,6 +359,7 @@ impl crate::StreamDecoder for ResponsesDecoder {
         if let Some(error) = decoding::named_error(&self.provider, frame) {
             return Err(error);
         }
+        decoding::expect_object(&self.provider, frame.data)?;
         let mut event: ResponsesEvent = decoding::parse_frame(&self.provider, frame.data)?;
         if !event.error.is_null() {
             return Err(self.error_from(&json!({"error": event.error})));
