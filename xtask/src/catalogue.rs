@@ -12,7 +12,8 @@ const TABLE: &str = "litellm/model_prices_and_context_window_backup.json";
 /// The providers of the catalogue, by the name that they have in the table and here.
 const PROVIDERS: [&str; 7] = ["anthropic", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter"];
 
-/// Capabilities, by their field in the table and their letter in the catalogue.
+/// Capabilities, by their field in the table and their letter in the catalogue: a capital if the table says that the model does not have
+/// it.
 const CAPABILITIES: [(&str, char); 5] = [
     ("supports_function_calling", 't'),
     ("supports_vision", 'v'),
@@ -78,8 +79,15 @@ fn row(name: &str, model: &Value) -> Option<String> {
     let name = name.strip_prefix(&prefix).unwrap_or(name);
     let tokens = |field: &str| model[field].as_u64().map_or(String::new(), |tokens| tokens.to_string());
     let price = |field: &str| model[field].as_f64().map_or(String::new(), |price| round(price * 1e6));
-    let capabilities: String =
-        CAPABILITIES.iter().filter(|(field, _)| model[*field] == true).map(|(_, letter)| letter).collect();
+    let capability = |(field, letter): &(&str, char)| {
+        // The table counts a forced tool call as a schema.
+        let field = match (provider, *letter) {
+            ("anthropic", 's') => "supports_native_structured_output",
+            _ => field,
+        };
+        model[field].as_bool().map(|has| if has { *letter } else { letter.to_ascii_uppercase() })
+    };
+    let capabilities: String = CAPABILITIES.iter().filter_map(capability).collect();
     let fields = [
         format!("{provider}/{name}"),
         tokens("max_input_tokens"),

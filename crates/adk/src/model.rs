@@ -7,6 +7,7 @@ use crate::{
     notes::Note,
     prefix::ContentsPrefix,
     recipe::SentRequest,
+    session::SessionKey,
     window::WindowShare,
 };
 use futures::stream::BoxStream;
@@ -37,9 +38,18 @@ pub trait Llm: Send + Sync {
     }
 
     /// Encodes a request with the parameters in `sent`; `None` if it cannot be encoded again.
-    fn encode(&self, _request: &LlmRequest, _sent: &SentRequest) -> Option<Vec<u8>> {
+    fn encode(&self, _request: &LlmRequest, _sent: &SentRequest) -> Option<EncodedRequest> {
         None
     }
+}
+
+/// A request in the model's wire format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedRequest {
+    /// The body, without secrets.
+    pub body: Vec<u8>,
+    /// The hash of the body as it is sent, in hexadecimal digits.
+    pub sha256: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,6 +62,7 @@ pub struct LlmRequest {
     pub config: GenerateContentConfig,
     /// In the agent's order, so that equal requests are equal bytes and hit the provider's cache.
     pub tools: Vec<FunctionDeclaration>,
+    pub scope: PromptScope,
     /// Where the model adapter reports what it sent. A call that is cancelled has no response that could.
     pub sent: SentSlot,
 }
@@ -61,6 +72,28 @@ impl LlmRequest {
     pub fn all_contents(&self) -> impl Iterator<Item = &ContentRef> {
         let prefix = self.prefix.as_deref().map(ContentsPrefix::contents).unwrap_or_default();
         prefix.iter().chain(&self.contents)
+    }
+}
+
+/// The session and the agent of a request: the requests of one scope begin alike, so that they share a provider's prompt cache. All
+/// scopes are equal: a scope is not part of the request.
+#[derive(Clone, Debug, Default)]
+pub struct PromptScope(Option<(SessionKey, String)>);
+
+impl PromptScope {
+    pub fn new(session: SessionKey, agent: impl Into<String>) -> Self {
+        Self(Some((session, agent.into())))
+    }
+
+    /// `None` for a request of no session.
+    pub fn get(&self) -> Option<(&SessionKey, &str)> {
+        self.0.as_ref().map(|(session, agent)| (session, agent.as_str()))
+    }
+}
+
+impl PartialEq for PromptScope {
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     window::Front,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use shared_text::SharedText;
 use std::sync::Arc;
 
@@ -63,6 +64,16 @@ pub struct SentRequest {
     /// What the server does not support and the request leaves out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_key: Option<String>,
+    /// Whether the model was known to enforce a schema.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enforces_schema: bool,
+    /// The fields that the configuration added to the body, with the names of variables.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra_body: Map<String, Value>,
     /// The hash of the body in hexadecimal digits; `None` for a model without a wire format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -71,7 +82,7 @@ pub struct SentRequest {
 impl CallRecipe {
     pub(crate) fn new(agent: &LlmAgent, session: &impl Session, shown: &WindowedRequest) -> Self {
         let WindowedRequest { request, window } = shown;
-        let LlmRequest { user_request, config, tools, prefix: _, contents: _, sent: _ } = request;
+        let LlmRequest { user_request, config, tools, prefix: _, contents: _, scope: _, sent: _ } = request;
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         Self {
             agent: agent.name.clone(),
@@ -97,6 +108,6 @@ impl CallRecipe {
         });
         let (config, tools) = (serde_json::from_str(&self.config)?, serde_json::from_str(&self.tools)?);
         let (user_request, sent) = (self.user_request.clone(), SentSlot::default());
-        Ok(LlmRequest { prefix: None, contents, user_request, config, tools, sent })
+        Ok(LlmRequest { contents, user_request, config, tools, sent, ..LlmRequest::default() })
     }
 }

@@ -61,6 +61,7 @@ pub struct Agent {
     bounds: Arc<Bounds>,
     references: Option<Arc<References>>,
     parked: ParkedCalls,
+    creates_sessions: bool,
 }
 
 /// Limits on the runs of an agent, whatever the request asks for.
@@ -99,6 +100,7 @@ impl Agent {
             bounds,
             references: None,
             parked: ParkedCalls::default(),
+            creates_sessions: false,
         })
     }
 
@@ -137,6 +139,12 @@ impl Agent {
     #[must_use]
     pub fn with_references(self, references: References) -> Self {
         Self { references: Some(Arc::new(references)), ..self }
+    }
+
+    /// Creates a missing session with its first message. A message that is refused before creates none.
+    #[must_use]
+    pub fn creating_sessions(self) -> Self {
+        Self { creates_sessions: true, ..self }
     }
 
     pub fn tree(&self) -> &AgentTree {

@@ -2,7 +2,7 @@
 //! value in memory, and those of a prefix are copied.
 
 use crate::{
-    MessagePrefix, ModelMessage, ModelRequest, WireApi, anthropic, gemini,
+    MessagePrefix, ModelMessage, ModelRequest, WireApi, anthropic, extra_body, gemini,
     message_list::{ListEncoder, ListFormat, ListSection, ListState, split_system},
     message_prefix::{push_elements, write_json},
     ollama,
@@ -10,51 +10,46 @@ use crate::{
     responses,
     tool_names::ToolNames,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+/// What a body depends on besides the request.
+#[derive(Clone, Copy)]
+pub(crate) struct BodyFrame<'a> {
+    pub(crate) api: WireApi,
+    pub(crate) base_url: &'a str,
+    /// Fields that are merged into the body.
+    pub(crate) extra: &'a Map<String, Value>,
+}
 
 /// The body of a request whose list of messages continues its prefix. `None` if the messages after the prefix change how it is
 /// encoded.
 pub(crate) fn continued(
-    api: WireApi,
-    base_url: &str,
+    frame: BodyFrame<'_>,
     request: &ModelRequest,
     prefix: &MessagePrefix,
 ) -> Option<Vec<u8>> {
     let names = ToolNames::for_request(request);
-    let encoder = encoder(api, base_url, request, &names);
+    let encoder = frame.encoder(request, &names);
     let mut list = leading(request, &encoder);
     let mut state = prefix.encode(&encoder, &mut list)?;
     let messages = split_system(&request.messages).1;
     push_elements(&mut list, encoder.encode(&mut state, ListSection { messages, is_last: true })?);
-    Some(around(request, &encoder, &state, &list))
+    Some(frame.around(request, &encoder, (&state, &list)))
 }
 
 /// The body of a request.
-pub(crate) fn whole(api: WireApi, base_url: &str, request: &ModelRequest) -> Vec<u8> {
+pub(crate) fn whole(frame: BodyFrame<'_>, request: &ModelRequest) -> Vec<u8> {
     let request = &*request.with_all_messages();
     let names = ToolNames::for_request(request);
-    let encoder = encoder(api, base_url, request, &names);
+    let encoder = frame.encoder(request, &names);
     let mut list = leading(request, &encoder);
     let mut state = encoder.format.initial_state();
     let messages: &[ModelMessage] = split_system(&request.messages).1;
     push_elements(&mut list, encoder.encode_whole(&mut state, messages));
     if list.is_empty() {
-        push_elements(&mut list, empty(api).into_iter().collect());
+        push_elements(&mut list, empty(frame.api).into_iter().collect());
     }
-    around(request, &encoder, &state, &list)
-}
-
-fn encoder<'a>(
-    api: WireApi,
-    base_url: &str,
-    request: &ModelRequest,
-    names: &'a ToolNames,
-) -> ListEncoder<'a> {
-    let dialect = match api {
-        WireApi::Chat => Dialect::for_base_url(base_url),
-        WireApi::Responses | WireApi::Anthropic | WireApi::Gemini | WireApi::Ollama => Dialect::COMPATIBLE,
-    };
-    ListEncoder { names, format: ListFormat::new(api, dialect, request) }
+    frame.around(request, &encoder, (&state, &list))
 }
 
 /// The elements of the list before the conversation.
@@ -80,31 +75,49 @@ fn empty(api: WireApi) -> Option<Value> {
     }
 }
 
-/// The body around the elements of its list.
-fn around(request: &ModelRequest, encoder: &ListEncoder<'_>, state: &ListState, list: &[u8]) -> Vec<u8> {
-    // The list is inserted where the field of this name stands.
-    let (field, body) = match encoder.format.api {
-        WireApi::Chat => ("messages", openai::encode_around(request, true, encoder, Value::Null)),
-        WireApi::Responses => ("input", responses::encode_around(request, true, encoder, Value::Null)),
-        WireApi::Anthropic => {
-            ("messages", anthropic::encode_around(request, true, encoder, (Value::Null, state)))
-        }
-        WireApi::Gemini => ("contents", gemini::encode_around(request, encoder, Value::Null)),
-        WireApi::Ollama => ("messages", ollama::encode_around(request, true, encoder, Value::Null)),
-    };
-    let mut json = Vec::with_capacity(list.len() + 1024);
-    for (key, value) in body.as_object().into_iter().flatten() {
-        json.push(if json.is_empty() { b'{' } else { b',' });
-        write_json(&mut json, &Value::from(key.as_str()));
-        json.push(b':');
-        if key == field {
-            json.push(b'[');
-            json.extend_from_slice(list);
-            json.push(b']');
-        } else {
-            write_json(&mut json, value);
-        }
+impl BodyFrame<'_> {
+    fn encoder<'a>(self, request: &ModelRequest, names: &'a ToolNames) -> ListEncoder<'a> {
+        let dialect = match self.api {
+            WireApi::Chat => Dialect::for_base_url(self.base_url),
+            WireApi::Responses | WireApi::Anthropic | WireApi::Gemini | WireApi::Ollama => {
+                Dialect::COMPATIBLE
+            }
+        };
+        ListEncoder { names, format: ListFormat::new(self.api, dialect, request) }
     }
-    json.push(b'}');
-    json
+
+    /// The body around the elements of its list.
+    fn around(
+        self,
+        request: &ModelRequest,
+        encoder: &ListEncoder<'_>,
+        (state, list): (&ListState, &[u8]),
+    ) -> Vec<u8> {
+        // The list is inserted where the field of this name stands.
+        let (field, mut body) = match encoder.format.api {
+            WireApi::Chat => ("messages", openai::encode_around(request, true, encoder, Value::Null)),
+            WireApi::Responses => ("input", responses::encode_around(request, true, encoder, Value::Null)),
+            WireApi::Anthropic => {
+                ("messages", anthropic::encode_around(request, true, encoder, (Value::Null, state)))
+            }
+            WireApi::Gemini => ("contents", gemini::encode_around(request, encoder, Value::Null)),
+            WireApi::Ollama => ("messages", ollama::encode_around(request, true, encoder, Value::Null)),
+        };
+        extra_body::merge(self.api, self.extra, &mut body);
+        let mut json = Vec::with_capacity(list.len() + 1024);
+        for (key, value) in body.as_object().into_iter().flatten() {
+            json.push(if json.is_empty() { b'{' } else { b',' });
+            write_json(&mut json, &Value::from(key.as_str()));
+            json.push(b':');
+            if key == field {
+                json.push(b'[');
+                json.extend_from_slice(list);
+                json.push(b']');
+            } else {
+                write_json(&mut json, value);
+            }
+        }
+        json.push(b'}');
+        json
+    }
 }

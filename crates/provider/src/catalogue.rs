@@ -17,7 +17,7 @@ pub struct PublishedModel {
     pub output: Option<u32>,
     /// `None` if another server than the publisher's offers the model: its prices differ.
     pub prices: Option<PublishedPrices>,
-    /// One letter each.
+    /// One letter each: a small letter for a capability that the model has, a capital for one that it does not have.
     capabilities: &'static str,
 }
 
@@ -32,14 +32,18 @@ pub enum Capability {
 }
 
 impl PublishedModel {
-    pub fn has(&self, capability: Capability) -> bool {
-        self.capabilities.contains(match capability {
+    /// Whether the model has a capability; `None` if the table does not say so. An absent statement is not a missing capability: the
+    /// table has gaps, and the server knows better.
+    pub fn states(&self, capability: Capability) -> Option<bool> {
+        let letter = match capability {
             Capability::Tools => 't',
             Capability::Images => 'v',
             Capability::Documents => 'p',
             Capability::Reasoning => 'r',
             Capability::ResponseSchema => 's',
-        })
+        };
+        let is_stated = |letter: char| self.capabilities.contains(letter);
+        is_stated(letter).then_some(true).or(is_stated(letter.to_ascii_uppercase()).then_some(false))
     }
 }
 
@@ -89,7 +93,16 @@ mod tests {
         let sonnet = find("anthropic", "claude-sonnet-4-5").unwrap();
         assert_eq!((sonnet.context, sonnet.output), (Some(200_000), Some(64_000)));
         assert_eq!(sonnet.prices, Some(PublishedPrices { input: 3.0, cached: Some(0.3), output: 15.0 }));
-        assert!(sonnet.has(Capability::Tools) && sonnet.has(Capability::Reasoning));
+        assert_eq!(sonnet.states(Capability::Tools), Some(true));
+        assert_eq!(sonnet.states(Capability::ResponseSchema), Some(true));
+    }
+
+    #[test]
+    fn missing_capability_is_stated_and_a_gap_is_not() {
+        let audio = find("openai", "gpt-audio").unwrap();
+        assert_eq!(audio.states(Capability::Images), Some(false));
+        let chat = find("openai", "gpt-3.5-turbo").unwrap();
+        assert_eq!((chat.states(Capability::Tools), chat.states(Capability::Images)), (Some(true), None));
     }
 
     #[test]

@@ -50,6 +50,17 @@ impl Citations {
         }
     }
 
+    /// Adds sources without a range: objects, or their addresses only.
+    pub(crate) fn add_sources<'a>(&mut self, sources: impl IntoIterator<Item = &'a Value>) {
+        for source in sources {
+            let uri = source.as_str().map(str::to_owned).or_else(|| text(source, &["url", "uri", "link"]));
+            let is_known = uri.is_some() && self.0.iter().any(|known| known.uri == uri);
+            if !is_known {
+                self.add(Citation { uri, title: text(source, &["title"]), ..Citation::default() });
+            }
+        }
+    }
+
     /// Adds a citation of Anthropic. Its indexes refer to the source and not to the answer.
     pub(crate) fn add_anthropic(&mut self, citation: &Value) {
         let (uri, title) = (text(citation, &["url", "source"]), text(citation, &["title", "document_title"]));

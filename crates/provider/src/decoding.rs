@@ -27,6 +27,16 @@ pub(crate) fn named_error(provider: &str, frame: StreamFrame<'_>) -> Option<Erro
         .or_else(|| classify::error_in_json(provider, None, &json!({"error": value})))
 }
 
+/// Refuses a frame that is no JSON object. A list with an error in it is that error.
+pub(crate) fn expect_object(provider: &str, data: &str) -> Result<(), Error> {
+    if data.trim_start().starts_with('{') {
+        return Ok(());
+    }
+    let value = serde_json::from_str::<Value>(data).unwrap_or_default();
+    let error = value.get(0).and_then(|_| classify::error_in_json(provider, None, &value));
+    Err(error.unwrap_or_else(|| parse_error(provider, data)))
+}
+
 /// Whether a frame has no content: it is blank, or it is OpenAI's `[DONE]`, which gateways add to streams of any format.
 pub(crate) fn is_empty_frame(data: &str) -> bool {
     matches!(data.trim(), "" | "[DONE]")
@@ -38,15 +48,22 @@ pub(crate) fn tool_call(id: String, name: String, arguments: Value) -> ToolCall 
     let (args, malformed) = match arguments {
         Value::Object(args) => (args, None),
         Value::Null => (Map::new(), None),
-        Value::String(text) => {
-            match serde_json::from_str(if text.trim().is_empty() { "{}" } else { &text }) {
-                Ok(args) => (args, None),
-                Err(_) => (Map::new(), Some(text)),
-            }
-        }
+        Value::String(text) => match parse_object(if text.trim().is_empty() { "{}" } else { &text }) {
+            Some(args) => (args, None),
+            None => (Map::new(), Some(text)),
+        },
         Value::Bool(_) | Value::Number(_) | Value::Array(_) => (Map::new(), Some(arguments.to_string())),
     };
     ToolCall { id, name, args, signature: None, malformed }
+}
+
+/// The JSON object of a text. Some servers encode it twice.
+fn parse_object(text: &str) -> Option<Map<String, Value>> {
+    match serde_json::from_str(text).ok()? {
+        Value::Object(object) => Some(object),
+        Value::String(inner) => serde_json::from_str(&inner).ok(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+    }
 }
 
 /// The string or the digits in a field, or an empty string if the field is absent, null or of another type.

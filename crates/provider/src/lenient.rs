@@ -208,6 +208,10 @@ pub(crate) mod needed {
             Value::String(_) | Value::Number(_) | Value::Object(_) => true,
             Value::Null | Value::Bool(_) | Value::Array(_) => is_empty(part),
         };
+        // A part without its list.
+        if value.get("text").is_some_and(Value::is_string) {
+            return Ok(Value::Array(vec![value]));
+        }
         let is_expected = match &value {
             Value::String(_) | Value::Number(_) => true,
             Value::Array(parts) => parts.iter().all(is_part),

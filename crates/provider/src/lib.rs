@@ -7,6 +7,7 @@
 //! | [`request`] | messages, tools and options of one model call |
 //! | [`stream`] | the events of a streamed response |
 //! | [`omission`] | what a server does not support and a request leaves out |
+//! | [`extra_body`] | fields that the configuration adds to a body |
 //! | [`error`] | errors of a model call, with retry advice |
 //! | [`catalogue`] | context sizes, output limits, prices and capabilities of published models |
 //! | [`wire_api`] | the supported wire formats and their common operations |
@@ -26,6 +27,7 @@ mod classify;
 mod decoding;
 mod encoding;
 pub mod error;
+pub mod extra_body;
 pub mod gemini;
 pub mod http;
 mod lenient;
@@ -77,7 +79,22 @@ pub trait Provider: Send + Sync {
     }
 
     /// The body that [`stream`](Provider::stream) sends for this request; `None` if the provider has no wire format.
-    fn encode(&self, _request: &ModelRequest) -> Option<Bytes> {
+    fn encode(&self, _request: &ModelRequest) -> Option<EncodedBody> {
         None
+    }
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedBody {
+    pub sent: Bytes,
+    /// The same body with the names of variables in place of their values.
+    pub shown: Bytes,
+}
+
+impl From<Bytes> for EncodedBody {
+    /// A body without variables.
+    fn from(sent: Bytes) -> Self {
+        Self { shown: sent.clone(), sent }
     }
 }

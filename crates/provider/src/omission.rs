@@ -6,7 +6,7 @@ mod fields;
 pub(crate) use apply::{omit_from_body, omit_from_request};
 pub(crate) use fields::{FieldRules, SentField, sent_fields};
 
-use crate::{MessagePart, ModelRequest, Role};
+use crate::{MessagePart, ModelRequest, ReasoningEffort, Role};
 use std::{fmt, str::FromStr};
 
 /// A part of a request that a server does not support.
@@ -18,6 +18,10 @@ pub enum Omission {
     Media(MediaKind),
     /// The system role: the instruction becomes the first user message.
     SystemRole,
+    /// Reasoning.
+    Reasoning,
+    /// A schema that the server enforces: it becomes an instruction.
+    AnswerSchema,
     /// A field of the body, as a path of names such as `generationConfig.topK`. Arrays have no part in the path.
     Field(String),
 }
@@ -57,7 +61,7 @@ impl Omission {
     pub fn is_capability(&self) -> bool {
         match self {
             Self::Tools | Self::Media(_) => true,
-            Self::SystemRole | Self::Field(_) => false,
+            Self::SystemRole | Self::Reasoning | Self::AnswerSchema | Self::Field(_) => false,
         }
     }
 
@@ -66,6 +70,8 @@ impl Omission {
         match self {
             Self::Tools => !request.tools.is_empty(),
             Self::Media(kind) => media_kinds(request).any(|sent| sent == *kind),
+            Self::Reasoning => request.options.reasoning.is_some_and(|effort| effort != ReasoningEffort::Off),
+            Self::AnswerSchema => request.options.response_schema.is_some(),
             Self::SystemRole => request.messages.iter().any(|message| message.role == Role::System),
             Self::Field(_) => true,
         }
@@ -77,6 +83,8 @@ impl Omission {
             Self::Tools => "tools".to_owned(),
             Self::Media(kind) => format!("media.{}", kind.name()),
             Self::SystemRole => "system".to_owned(),
+            Self::Reasoning => "reasoning".to_owned(),
+            Self::AnswerSchema => "schema".to_owned(),
             Self::Field(path) => format!("field.{path}"),
         }
     }
@@ -100,6 +108,8 @@ impl fmt::Display for Omission {
             Self::Tools => f.write_str("tool use"),
             Self::Media(kind) => f.write_str(kind.name()),
             Self::SystemRole => f.write_str("the system role"),
+            Self::Reasoning => f.write_str("reasoning"),
+            Self::AnswerSchema => f.write_str("schemas of answers"),
             Self::Field(path) => write!(f, "`{path}`"),
         }
     }
@@ -118,6 +128,8 @@ impl FromStr for Omission {
         match key.split_once('.') {
             None if key == "tools" => Ok(Self::Tools),
             None if key == "system" => Ok(Self::SystemRole),
+            None if key == "reasoning" => Ok(Self::Reasoning),
+            None if key == "schema" => Ok(Self::AnswerSchema),
             Some(("media", name)) => {
                 let kind = kinds.into_iter().find(|kind| kind.name() == name);
                 kind.map(Self::Media).ok_or(UnknownOmission)

@@ -8,7 +8,7 @@ mod endpoint;
 mod model_list;
 
 use crate::{
-    Error, MessagePart, ModelRequest, ModelStream, Provider, StreamEvent,
+    EncodedBody, Error, MessagePart, ModelRequest, ModelStream, Provider, StreamEvent, extra_body,
     http::{self, SecretString, StreamingCall},
     unsupported,
 };
@@ -78,7 +78,9 @@ impl RemoteProvider {
     }
 
     fn body(&self, request: &ModelRequest) -> Bytes {
-        self.endpoint.api.encode_to_bytes(&self.endpoint.base_url, request).into()
+        let ProviderEndpoint { api, base_url, body_variables, .. } = &self.endpoint;
+        let extra = extra_body::fill(&request.extra_body, body_variables);
+        api.encode_to_bytes_with(base_url, request, &extra).into()
     }
 
     fn prepare_call(&self, request: &ModelRequest) -> Result<(Bytes, StreamingCall), Error> {
@@ -181,8 +183,13 @@ impl Provider for RemoteProvider {
         true
     }
 
-    fn encode(&self, request: &ModelRequest) -> Option<Bytes> {
-        Some(self.body(request))
+    fn encode(&self, request: &ModelRequest) -> Option<EncodedBody> {
+        let sent = self.body(request);
+        if !extra_body::has_variables(&request.extra_body) {
+            return Some(sent.into());
+        }
+        let shown = self.endpoint.api.encode_to_bytes(&self.endpoint.base_url, request).into();
+        Some(EncodedBody { sent, shown })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The request of one model call: messages, tools and options.
 
 use crate::{MessagePrefix, ModelMessage, Omission, message_list::split_system};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{borrow::Cow, sync::Arc};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +16,8 @@ pub struct ModelRequest {
     pub options: GenerationOptions,
     /// What the server does not support; it is left out of the body.
     pub omitted: Vec<Omission>,
+    /// Fields that the configuration adds to the body. Strings may contain `${NAME}`: the provider has the values.
+    pub extra_body: Map<String, Value>,
 }
 
 impl ModelRequest {
@@ -31,6 +33,7 @@ impl ModelRequest {
             tools: self.tools.clone(),
             options: self.options.clone(),
             omitted: self.omitted.clone(),
+            extra_body: self.extra_body.clone(),
         })
     }
 
@@ -69,6 +72,13 @@ pub struct GenerationOptions {
     pub response_schema: Option<Value>,
     pub reasoning: Option<ReasoningEffort>,
     pub tool_choice: Option<ToolChoice>,
+    /// Whether an answer may contain several tool calls.
+    pub parallel_tool_calls: Option<bool>,
+    /// Requests with the same key share a prompt cache.
+    pub cache_key: Option<String>,
+    /// Whether the model is known to enforce a schema, for the formats in which not every model does. Otherwise the schema
+    /// is an instruction.
+    pub enforces_schema: bool,
 }
 
 /// How much reasoning a model does before it answers.

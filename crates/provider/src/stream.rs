@@ -92,6 +92,10 @@ pub struct TokenUsage {
     /// Output tokens, excluding reasoning.
     pub output: u64,
     pub reasoning: u64,
+    /// Input tokens that the provider wrote to its prompt cache.
+    pub cache_written: u64,
+    /// The part of `cache_written` that is cached for an hour.
+    pub cache_written_hour: u64,
 }
 
 /// Splits a text in front of each space, into the deltas of a model that has no tokenizer. The concatenation of the

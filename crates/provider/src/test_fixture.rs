@@ -72,14 +72,7 @@ pub(crate) fn request() -> ModelRequest {
         seed: Some(7),
         ..GenerationOptions::default()
     };
-    ModelRequest {
-        model: "m".to_owned(),
-        messages,
-        tools: vec![tool],
-        options,
-        omitted: Vec::new(),
-        prefix: None,
-    }
+    ModelRequest { model: "m".to_owned(), messages, tools: vec![tool], options, ..ModelRequest::default() }
 }
 
 /// One line per field, message and part of a request body.

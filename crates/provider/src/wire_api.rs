@@ -5,13 +5,15 @@
 //! a wire format.
 
 use crate::{
-    Error, Media, ModelRequest, StreamEvent, anthropic, body_bytes, gemini,
+    Error, Media, ModelRequest, StreamEvent, anthropic,
+    body_bytes::{self, BodyFrame},
+    extra_body, gemini,
     http::Framing,
     ollama, omission,
     openai::{self, Dialect},
     responses,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The wire format of a provider's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,8 +40,18 @@ impl WireApi {
         }
     }
 
-    /// Encodes the body of a streaming request for the server at `base_url`.
+    /// Encodes the body of a streaming request for the server at `base_url`. Variables in extra fields are not replaced.
     pub fn encode(self, base_url: &str, request: &ModelRequest) -> Value {
+        self.encode_with(base_url, request, &request.extra_body)
+    }
+
+    /// Like [`encode`](Self::encode), with these extra fields.
+    pub(crate) fn encode_with(
+        self,
+        base_url: &str,
+        request: &ModelRequest,
+        extra: &Map<String, Value>,
+    ) -> Value {
         let request = &*request.with_all_messages();
         let request = &*omission::omit_from_request(self, request);
         let mut body = match self {
@@ -49,18 +61,40 @@ impl WireApi {
             Self::Gemini => gemini::encode(request, true),
             Self::Ollama => ollama::encode(request, true),
         };
+        extra_body::merge(self, extra, &mut body);
         omission::omit_from_body(self, &request.omitted, &mut body);
         body
     }
 
     /// As [`encode`](Self::encode), as bytes. What the prefix of the request has encoded is copied.
     pub fn encode_to_bytes(self, base_url: &str, request: &ModelRequest) -> Vec<u8> {
+        self.encode_to_bytes_with(base_url, request, &request.extra_body)
+    }
+
+    /// Like [`encode_to_bytes`](Self::encode_to_bytes), with these extra fields.
+    pub(crate) fn encode_to_bytes_with(
+        self,
+        base_url: &str,
+        request: &ModelRequest,
+        extra: &Map<String, Value>,
+    ) -> Vec<u8> {
         // A field may be left out of messages, too.
-        let continued = request.prefix.as_ref().filter(|_| request.omitted.is_empty());
-        continued
-            .and_then(|prefix| body_bytes::continued(self, base_url, request, prefix))
-            .or_else(|| request.omitted.is_empty().then(|| body_bytes::whole(self, base_url, request)))
-            .unwrap_or_else(|| self.encode(base_url, request).to_string().into_bytes())
+        if !request.omitted.is_empty() {
+            return self.encode_with(base_url, request, extra).to_string().into_bytes();
+        }
+        let frame = BodyFrame { api: self, base_url, extra };
+        let prefix = request.prefix.as_ref();
+        prefix
+            .and_then(|prefix| body_bytes::continued(frame, request, prefix))
+            .unwrap_or_else(|| body_bytes::whole(frame, request))
+    }
+
+    /// Whether the server at this URL is known to have `prompt_cache_key`. Many servers with OpenAI's formats reject unknown fields.
+    pub fn has_prompt_cache_key(self, base_url: &str) -> bool {
+        match self {
+            Self::Chat | Self::Responses => Dialect::for_base_url(base_url).prompt_cache_key,
+            Self::Anthropic | Self::Gemini | Self::Ollama => false,
+        }
     }
 
     /// The options of a request that the format or the model does not support.

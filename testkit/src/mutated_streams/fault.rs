@@ -51,6 +51,8 @@ pub struct MutatedStream {
     pub fault: String,
     /// The body, in the chunks that are sent.
     pub chunks: Vec<Vec<u8>>,
+    /// The status line and headers; `None` for a stream with status 200.
+    pub head: Option<String>,
     /// Whether the connection closes before the last chunk.
     pub closes: bool,
     pub outcome: ExpectedEnd,
@@ -143,7 +145,7 @@ pub(super) fn apply(
             (fault, ExpectedEnd::Answer)
         }
     };
-    MutatedStream { api, recording, kind, fault, chunks: frames, closes, outcome }
+    MutatedStream { api, recording, kind, fault, chunks: frames, head: None, closes, outcome }
 }
 
 /// A number below `bound`; 0 if there is none.

@@ -29,5 +29,5 @@ pub fn case(seed: u64, number: u64) -> MutatedStream {
 pub fn unchanged(api: ProviderApi, recording: &'static str) -> MutatedStream {
     let chunks = fakeprov::recorded_events(api, recording);
     let (kind, fault, outcome) = (FaultKind::Split, "none".to_owned(), ExpectedEnd::Answer);
-    MutatedStream { api, recording, kind, fault, chunks, closes: false, outcome }
+    MutatedStream { api, recording, kind, fault, chunks, head: None, closes: false, outcome }
 }

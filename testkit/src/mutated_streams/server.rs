@@ -70,15 +70,17 @@ fn answer(mut socket: TcpStream, state: &Mutex<ServerState>) -> io::Result<()> {
         state.requests.push(serde_json::from_slice(&body).unwrap_or_default());
         (state.api, state.next.take())
     };
-    let (chunks, closes) = match next {
-        Some(stream) => (stream.chunks, stream.closes),
-        None => (fakeprov::recorded_events(api, "think"), false),
+    let (chunks, closes, head) = match next {
+        Some(stream) => (stream.chunks, stream.closes, stream.head),
+        None => (fakeprov::recorded_events(api, "think"), false, None),
     };
     let content_type = if api == ProviderApi::Ollama { "application/x-ndjson" } else { "text/event-stream" };
-    let mut response = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
-    )
-    .into_bytes();
+    let head = head.unwrap_or_else(|| format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}"));
+    if head.starts_with("HTTP/1.1 204") {
+        return socket.write_all(format!("{head}\r\nconnection: close\r\n\r\n").as_bytes());
+    }
+    let mut response =
+        format!("{head}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n").into_bytes();
     for chunk in chunks.iter().filter(|chunk| !chunk.is_empty()) {
         response.extend(format!("{:x}\r\n", chunk.len()).into_bytes());
         response.extend(chunk);

@@ -9,7 +9,7 @@ use crate::{
     content::{Content, Part},
     error::RunError,
     instruction,
-    model::{FunctionDeclaration, LlmRequest},
+    model::{FunctionDeclaration, LlmRequest, PromptScope},
     prefix::Prefixes,
     session::Session,
     tool::Tool,
@@ -39,7 +39,8 @@ pub(crate) fn build(
     let mut config = agent.config.clone();
     config.system_instruction = system_instruction(tree, node, session, files)?;
     let declarations = declarations(tree, node, tools);
-    let request = RefCell::new(LlmRequest { config, tools: declarations, ..LlmRequest::default() });
+    let scope = PromptScope::new(session.key().clone(), agent.name.as_str());
+    let request = RefCell::new(LlmRequest { config, tools: declarations, scope, ..LlmRequest::default() });
     let shown = Cell::new(None);
     let show = |window: &Window| {
         let mut request = request.borrow_mut();

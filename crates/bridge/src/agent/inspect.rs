@@ -4,7 +4,6 @@ mod semconv;
 
 use super::Agent;
 use crate::{
-    digest::sha256_hex,
     model::rebuild_request,
     store::{
         recipe::{self, RecordedCall},
@@ -45,7 +44,7 @@ pub struct RebuiltCall {
     pub answer: Event,
     /// The request as the model got it.
     pub request: ModelRequest,
-    /// The body in the provider's wire format.
+    /// The body in the provider's wire format, with the names of variables in place of their values.
     pub body: Option<Vec<u8>>,
     /// The SHA-256 of the body that was sent, in hexadecimal digits.
     pub sha256: Option<String>,
@@ -100,9 +99,9 @@ impl Agent {
         let request = recipe.request(&events).ok()?;
         let sent = recipe.sent?;
         let model: Option<&Arc<dyn Llm>> = self.tree.find(&recipe.agent).map(|node| &node.agent.model);
-        let body = model.and_then(|model| model.encode(&request, &sent));
-        let check = match (&sent.sha256, &body) {
-            (Some(hash), Some(body)) if *hash == sha256_hex(body) => BodyCheck::Verified,
+        let encoded = model.and_then(|model| model.encode(&request, &sent));
+        let check = match (&sent.sha256, &encoded) {
+            (Some(hash), Some(encoded)) if *hash == encoded.sha256 => BodyCheck::Verified,
             (Some(_), Some(_)) => BodyCheck::Differs,
             (None, _) | (_, None) => BodyCheck::Unknown,
         };
@@ -111,7 +110,7 @@ impl Agent {
             answer,
             agent: recipe.agent,
             request,
-            body,
+            body: encoded.map(|encoded| encoded.body),
             sha256: sent.sha256,
             check,
             same_view,

@@ -54,6 +54,9 @@ impl Agent {
         if cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
+        if self.creates_sessions {
+            self.sessions.get_or_create(&request.key).await?;
+        }
         turn.hold_arrival(guard);
         match self.start_uncontended(turn, &request, out).await {
             Some(result) => result,

@@ -8,9 +8,15 @@ use adk::{
 };
 use bytes::Bytes;
 use provider::{Done, Error, FinishReason, StreamEvent, TokenUsage, ToolCall};
+use serde_json::{Map, Value};
 
 /// ADK's finish reason of an answer that the output limit cut off.
 pub(super) const MAX_TOKENS: &str = "MAX_TOKENS";
+
+/// The key of the number of input tokens that were written to the provider's prompt cache, in an event's `customMetadata`.
+pub const CACHE_WRITE_TOKENS: &str = "lango:cacheWriteTokens";
+/// The key of the number of those that are cached for an hour.
+pub const CACHE_WRITE_HOUR_TOKENS: &str = "lango:cacheWriteHourTokens";
 
 /// A response in progress.
 pub(super) struct ResponseBuilder {
@@ -157,7 +163,7 @@ impl ResponseBuilder {
             error_message,
             usage_metadata: self.usage.map(|counts| UsageMetadata { extra: details, ..usage(counts) }),
             model_version: done.model_version,
-            custom_metadata: None,
+            custom_metadata: self.usage.and_then(cache_writes),
             extra,
         }
     }
@@ -174,9 +180,19 @@ fn call_part(call: ToolCall) -> Part {
     let id = Some(call.id).filter(|id| !id.is_empty());
     let function = match call.malformed {
         Some(raw) => FunctionCall::malformed(id, call.name, raw),
-        None => FunctionCall { id, args: Some(call.args), name: call.name, extra: serde_json::Map::new() },
+        None => FunctionCall { id, args: Some(call.args), name: call.name, extra: Map::new() },
     };
     Part { thought_signature: call.signature, ..function.into() }
+}
+
+/// The metadata with the tokens that were written to the provider's cache. ADK's usage has no field for them, and its clients reject
+/// unknown ones.
+fn cache_writes(usage: TokenUsage) -> Option<Map<String, Value>> {
+    let counts =
+        [(CACHE_WRITE_TOKENS, usage.cache_written), (CACHE_WRITE_HOUR_TOKENS, usage.cache_written_hour)];
+    let written = counts.into_iter().filter(|(_, count)| *count > 0);
+    let fields: Map<String, Value> = written.map(|(key, count)| (key.to_owned(), count.into())).collect();
+    (!fields.is_empty()).then_some(fields)
 }
 
 fn usage(usage: TokenUsage) -> UsageMetadata {

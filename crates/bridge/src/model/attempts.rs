@@ -5,7 +5,7 @@ mod learning;
 
 use super::{
     answer::{MAX_TOKENS, Progress, ResponseBuilder},
-    memory::KnownLimits,
+    memory::{ContextEstimate, KnownLimits},
     notice::{Notice, NoticeKind},
     retries::{RetryDecision, RetryPolicy},
     target::{ModelTarget, RequestLimits},
@@ -43,6 +43,8 @@ pub(super) struct Attempts {
     limits: RequestLimits,
     /// The context size that the server stated in this call.
     stated: Option<u32>,
+    /// The estimate of the context size before this call.
+    estimate: Option<ContextEstimate>,
     /// What this call learned about the current target.
     learned: KnownLimits,
     /// Whether text of the answer was streamed. Reasoning does not count: another attempt replaces it.
@@ -83,6 +85,7 @@ impl Attempts {
             tried: 0,
             limits: RequestLimits::default(),
             stated: None,
+            estimate: None,
             learned: KnownLimits::default(),
             shown: false,
             failures: Vec::new(),
@@ -138,16 +141,15 @@ impl Attempts {
     fn ask(&mut self) {
         self.warn_of_ineffective_settings();
         let request = self.next_request();
-        if let Some(what) = self.missing_capability(&request) {
-            if self.has_fallback() {
-                let (provider, message) =
-                    (self.targets[self.at].provider().to_owned(), "remembered".to_owned());
-                return self.fall_back(&Error::Unsupported { provider, message, what });
-            }
-            self.warn(format!(
-                "{what} is left out: the model does not support it; `lango models` shows more"
-            ));
+        if self.has_fallback()
+            && let Some(what) = self.missing_capability(&request)
+        {
+            let target = &self.targets[self.at];
+            let source = if target.is_missing(&what) { "it is not configured for it" } else { "remembered" };
+            let (provider, message) = (target.provider().to_owned(), source.to_owned());
+            return self.fall_back(&Error::Unsupported { provider, message, what });
         }
+        self.warn_of_missing_parts(&request);
         let target = &self.targets[self.at];
         let events = target.ask(request);
         self.report_sent(None);
@@ -286,7 +288,7 @@ impl Attempts {
         let message = format!("{} answered; {}", target.name(), self.failures.join("; "));
         let notice = Notice::new(NoticeKind::Fallback, message, target.name());
         let model_version = response.model_version.or_else(|| Some(target.model().to_owned()));
-        LlmResponse { model_version, custom_metadata: notice.metadata(), ..response }
+        notice.mark(LlmResponse { model_version, ..response })
     }
 
     fn cut_notice(&self) -> Notice {
@@ -296,10 +298,10 @@ impl Attempts {
 
     /// Marks an answer that the output limit cut off, unless it has another notice.
     fn with_cut_notice(&self, response: LlmResponse) -> LlmResponse {
-        if response.finish_reason.as_deref() != Some(MAX_TOKENS) || response.custom_metadata.is_some() {
+        if response.finish_reason.as_deref() != Some(MAX_TOKENS) || Notice::is_on(&response) {
             return response;
         }
-        LlmResponse { custom_metadata: self.cut_notice().metadata(), ..response }
+        self.cut_notice().mark(response)
     }
 
     /// Warns of settings that have no effect.

@@ -36,6 +36,12 @@ pub(super) fn context_for(tokens: u32, request: &ModelRequest) -> u32 {
     counted.div_ceil(4).saturating_mul(5)
 }
 
+/// The context size that a request needs by the estimate: the size that leaves what its conversation uses.
+pub(super) fn size_of(request: &ModelRequest) -> u32 {
+    let conversation = request.messages.iter().filter(|message| message.role != Role::System);
+    context_for(conversation.map(cost::of_message).fold(0, u32::saturating_add), request)
+}
+
 /// The smaller of the model's maximum output and what a request leaves of the context, with the error margin of the estimate.
 pub(super) fn output_room(context: Option<u32>, output: u32, request: &ModelRequest) -> u32 {
     let cost = fixed(request).saturating_add(conversation_cost(request));

@@ -34,7 +34,39 @@ pub struct ModelAddress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownLimits {
     pub omitted: Vec<Omission>,
+    /// The context size that a message stated.
     pub context: Option<u32>,
+    pub estimate: Option<ContextEstimate>,
+}
+
+impl KnownLimits {
+    /// The context size within which requests are built.
+    pub fn size(&self) -> Option<u32> {
+        self.context.into_iter().chain(self.estimate.and_then(ContextEstimate::limit)).min()
+    }
+}
+
+/// A context size that no message states: at least the largest request that was accepted, and less than the smallest one that was
+/// too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextEstimate {
+    pub accepted: u32,
+    pub rejected: u32,
+}
+
+impl ContextEstimate {
+    /// The size to try: the middle of the range, and its lower end once the range is narrow. `None` if the server accepts what it
+    /// rejected before.
+    pub fn limit(self) -> Option<u32> {
+        let range = self.rejected.checked_sub(self.accepted).filter(|range| *range > 0)?;
+        Some(if range <= self.rejected / 8 { self.accepted } else { self.accepted + range / 2 })
+    }
+
+    /// The estimate after a request of this size was accepted; `None` if that adds little.
+    pub(super) fn accept(self, size: u32) -> Option<Self> {
+        let is_new = size > self.accepted.saturating_add(self.accepted / 16);
+        is_new.then_some(Self { accepted: size, ..self })
+    }
 }
 
 /// A remembered model, with the time until which its newest fact holds.
@@ -52,6 +84,8 @@ struct MemoryEntry {
     omitted: Vec<Expiring<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     context: Option<Expiring<u32>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimate: Option<Expiring<ContextEstimate>>,
 }
 
 /// A fact with its expiry, in seconds since 1970.
@@ -140,6 +174,7 @@ impl ModelMemory {
                 Some(entry) => {
                     entry.omitted.extend(unsaved.omitted.iter().cloned());
                     entry.context = unsaved.context.clone().or(entry.context.take());
+                    entry.estimate = unsaved.estimate.clone().or(entry.estimate.take());
                 }
                 None => entries.push(unsaved.clone()),
             }
@@ -160,18 +195,21 @@ impl MemoryEntry {
             self.omitted.iter().filter_map(|fact| fact.value.parse().ok()).collect();
         omitted.sort();
         omitted.dedup();
-        KnownLimits { omitted, context: self.context.as_ref().map(|fact| fact.value) }
+        let context = self.context.as_ref().map(|fact| fact.value);
+        KnownLimits { omitted, context, estimate: self.estimate.as_ref().map(|fact| fact.value) }
     }
 
     fn expires(&self) -> u64 {
         let omitted = self.omitted.iter().map(|fact| fact.until);
-        omitted.chain(self.context.iter().map(|fact| fact.until)).max().unwrap_or_default()
+        let sizes = self.context.iter().map(|fact| fact.until);
+        let estimates = self.estimate.iter().map(|fact| fact.until);
+        omitted.chain(sizes).chain(estimates).max().unwrap_or_default()
     }
 }
 
 fn merge(entries: &mut Vec<MemoryEntry>, at: &ModelAddress, learned: &KnownLimits, until: u64) {
     let position = entries.iter().position(|entry| entry.at == *at).unwrap_or_else(|| {
-        entries.push(MemoryEntry { at: at.clone(), omitted: Vec::new(), context: None });
+        entries.push(MemoryEntry { at: at.clone(), omitted: Vec::new(), context: None, estimate: None });
         entries.len() - 1
     });
     let entry = &mut entries[position];
@@ -180,7 +218,12 @@ fn merge(entries: &mut Vec<MemoryEntry>, at: &ModelAddress, learned: &KnownLimit
         entry.omitted.retain(|fact| fact.value != value);
         entry.omitted.push(Expiring { value, until });
     }
+    // A stated size replaces an estimate.
+    if learned.context.is_some() {
+        entry.estimate = None;
+    }
     entry.context = learned.context.map(|value| Expiring { value, until }).or(entry.context.take());
+    entry.estimate = learned.estimate.map(|value| Expiring { value, until }).or(entry.estimate.take());
 }
 
 /// A fact that seems to hold longer than facts do is from a clock that was wrong.
@@ -189,8 +232,9 @@ fn drop_expired(entries: &mut Vec<MemoryEntry>, now: u64) {
     for entry in entries.iter_mut() {
         entry.omitted.retain(|fact| holds(fact.until));
         entry.context.take_if(|fact| !holds(fact.until));
+        entry.estimate.take_if(|fact| !holds(fact.until));
     }
-    entries.retain(|entry| entry.context.is_some() || !entry.omitted.is_empty());
+    entries.retain(|entry| entry.context.is_some() || entry.estimate.is_some() || !entry.omitted.is_empty());
 }
 
 fn shorten(entries: &mut Vec<MemoryEntry>) {

@@ -24,17 +24,18 @@ mod retries;
 mod target;
 mod think_tags;
 
+pub use answer::{CACHE_WRITE_HOUR_TOKENS, CACHE_WRITE_TOKENS};
 pub use memory::{ModelAddress, ModelMemory};
 pub use notice::{NOTICE, Notice, NoticeKind};
 pub use retries::RetryPolicy;
 /// The former name of [`RetryPolicy`].
 pub use retries::RetryPolicy as Retries;
 pub(crate) use target::rebuild_request;
-pub use target::{ModelTarget, request_for};
+pub use target::{ModelSettings, ModelTarget, request_for};
 
 use crate::view::budget::Budget;
 use adk::{
-    model::{Llm, LlmRequest, LlmStream},
+    model::{EncodedRequest, Llm, LlmRequest, LlmStream},
     recipe::SentRequest,
     window::WindowShare,
 };
@@ -90,8 +91,11 @@ impl Llm for ModelAdapter {
     }
 
     /// `None` if the provider is not configured any more, or has no wire format.
-    fn encode(&self, request: &LlmRequest, sent: &SentRequest) -> Option<Vec<u8>> {
-        let target = self.targets.iter().find(|target| target.provider() == sent.provider)?;
+    fn encode(&self, request: &LlmRequest, sent: &SentRequest) -> Option<EncodedRequest> {
+        let of_provider = |target: &&ModelTarget| target.provider() == sent.provider;
+        // The models of a provider may have variables of their own.
+        let of_model = |target: &&ModelTarget| of_provider(target) && target.model() == sent.model;
+        let target = self.targets.iter().find(of_model).or_else(|| self.targets.iter().find(of_provider))?;
         target.encode(&rebuild_request(request, sent))
     }
 }

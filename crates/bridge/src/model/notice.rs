@@ -55,6 +55,16 @@ impl Notice {
         Some(Map::from_iter([(NOTICE.to_owned(), serde_json::to_value(self).ok()?)]))
     }
 
+    /// Adds the notice to the metadata of a response.
+    pub(super) fn mark(&self, mut response: LlmResponse) -> LlmResponse {
+        response.custom_metadata.get_or_insert_default().extend(self.metadata().unwrap_or_default());
+        response
+    }
+
+    pub(super) fn is_on(response: &LlmResponse) -> bool {
+        response.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(NOTICE))
+    }
+
     /// A partial response that contains only this notice.
     pub(super) fn response(&self) -> LlmResponse {
         LlmResponse { partial: true, custom_metadata: self.metadata(), ..LlmResponse::default() }

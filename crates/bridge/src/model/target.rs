@@ -5,16 +5,23 @@ use super::{
     memory::{KnownLimits, ModelAddress, ModelMemory},
     prefix,
 };
-use crate::view::{
-    budget::{Budget, DEFAULT_RETAINED},
-    cost, history, messages, options,
+use crate::{
+    digest::sha256_hex,
+    view::{
+        budget::{Budget, DEFAULT_RETAINED},
+        cost, history, messages, options,
+    },
 };
 use adk::{
-    model::{ContentRef, LlmRequest},
+    model::{ContentRef, EncodedRequest, LlmRequest, PromptScope},
     recipe::SentRequest,
+    session::SessionKey,
     window::WindowShare,
 };
-use provider::{MessagePrefix, ModelId, ModelMessage, ModelRequest, ModelStream, Omission, Provider};
+use provider::{
+    EncodedBody, MessagePrefix, ModelId, ModelMessage, ModelRequest, ModelStream, Omission, Provider,
+};
+use serde_json::{Map, Value};
 use std::{fmt, sync::Arc};
 
 #[derive(Clone)]
@@ -29,6 +36,24 @@ pub struct ModelTarget {
     output: Option<u32>,
     memory: Arc<ModelMemory>,
     address: ModelAddress,
+    settings: Arc<ModelSettings>,
+}
+
+/// What the configuration of a model decides about its requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelSettings {
+    /// Whether an answer may contain several tool calls.
+    pub parallel_tool_calls: Option<bool>,
+    /// Whether requests have a `prompt_cache_key`.
+    pub prompt_cache_key: bool,
+    /// Whether the model is known to enforce a schema.
+    pub enforces_schema: bool,
+    /// Fields that are added to the body.
+    pub extra_body: Map<String, Value>,
+    /// What the model does not support.
+    pub missing: Vec<Omission>,
+    /// What the model supports, whatever its server said.
+    pub confirmed: Vec<Omission>,
 }
 
 /// The limits of one request. They are fixed when it is built, because the memory may change meanwhile.
@@ -42,6 +67,16 @@ pub(super) struct RequestLimits {
     pub(super) output: Option<u32>,
     /// What the server does not support.
     pub(super) omitted: Vec<Omission>,
+    pub(super) options: FixedOptions,
+}
+
+/// The options of a request that its model's settings decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FixedOptions {
+    parallel_tool_calls: Option<bool>,
+    cache_key: Option<String>,
+    enforces_schema: bool,
+    extra_body: Map<String, Value>,
 }
 
 impl ModelTarget {
@@ -63,12 +98,17 @@ impl ModelTarget {
             output: None,
             memory: Arc::default(),
             address,
+            settings: Arc::default(),
         }
     }
 
     /// Sets the memory, and the address by which it knows this model.
     pub fn with_memory(self, memory: Arc<ModelMemory>, address: ModelAddress) -> Self {
         Self { memory, address, ..self }
+    }
+
+    pub fn with_settings(self, settings: ModelSettings) -> Self {
+        Self { settings: Arc::new(settings), ..self }
     }
 
     /// Sets the context size in tokens.
@@ -109,8 +149,28 @@ impl ModelTarget {
 
     /// What is known of the model, and a warning if the memory is damaged.
     pub(super) fn known(&self) -> (KnownLimits, Option<String>) {
-        let (known, warning) = self.memory.known(&self.address);
+        let (mut known, warning) = self.memory.known(&self.address);
+        known.omitted.retain(|what| !self.settings.confirmed.contains(what));
+        let missing = self.settings.missing.iter().filter(|what| !known.omitted.contains(what)).cloned();
+        known.omitted.extend(missing.collect::<Vec<_>>());
         (KnownLimits { context: self.context.into_iter().chain(known.context).min(), ..known }, warning)
+    }
+
+    /// Whether the configuration or the model catalogue says that the model does not support a part of a request.
+    pub(super) fn is_missing(&self, what: &Omission) -> bool {
+        self.settings.missing.contains(what)
+    }
+
+    /// The options that the settings decide, for a request of this scope.
+    pub(super) fn fixed_options(&self, scope: &PromptScope) -> FixedOptions {
+        let ModelSettings { parallel_tool_calls, prompt_cache_key, enforces_schema, extra_body, .. } =
+            &*self.settings;
+        FixedOptions {
+            parallel_tool_calls: *parallel_tool_calls,
+            cache_key: prompt_cache_key.then(|| cache_key(scope)).flatten(),
+            enforces_schema: *enforces_schema,
+            extra_body: extra_body.clone(),
+        }
     }
 
     /// Remembers facts about the model; a warning if they cannot be stored.
@@ -140,8 +200,11 @@ impl ModelTarget {
 
     /// The request for this model within the known limits.
     pub(super) fn next_request(&self, request: &LlmRequest) -> ModelRequest {
-        let KnownLimits { omitted, context } = self.known().0;
-        self.request(request, &RequestLimits { room: None, context, output: self.output, omitted })
+        let known = self.known().0;
+        let options = self.fixed_options(&request.scope);
+        let context = known.size();
+        let omitted = known.omitted;
+        self.request(request, &RequestLimits { room: None, context, output: self.output, omitted, options })
     }
 
     pub(super) fn output(&self) -> Option<u32> {
@@ -161,6 +224,10 @@ impl ModelTarget {
             context: limits.context,
             output: limits.output,
             omitted: limits.omitted.iter().map(Omission::key).collect(),
+            parallel_tool_calls: limits.options.parallel_tool_calls,
+            cache_key: limits.options.cache_key.clone(),
+            enforces_schema: limits.options.enforces_schema,
+            extra_body: limits.options.extra_body.clone(),
             sha256,
         }
     }
@@ -170,8 +237,9 @@ impl ModelTarget {
     }
 
     /// The body of a request; `None` if the provider has no wire format.
-    pub(super) fn encode(&self, request: &ModelRequest) -> Option<Vec<u8>> {
-        self.provider.encode(request).map(Vec::from)
+    pub(super) fn encode(&self, request: &ModelRequest) -> Option<EncodedRequest> {
+        let EncodedBody { sent, shown } = self.provider.encode(request)?;
+        Some(EncodedRequest { sha256: sha256_hex(&sent), body: shown.into() })
     }
 }
 
@@ -188,6 +256,12 @@ pub(crate) fn rebuild_request(request: &LlmRequest, sent: &SentRequest) -> Model
         context: sent.context,
         output: sent.output,
         omitted: sent.omitted.iter().filter_map(|key| key.parse().ok()).collect(),
+        options: FixedOptions {
+            parallel_tool_calls: sent.parallel_tool_calls,
+            cache_key: sent.cache_key.clone(),
+            enforces_schema: sent.enforces_schema,
+            extra_body: sent.extra_body.clone(),
+        },
     };
     let budget = Budget::restored(sent.budget, sent.max_messages, sent.retained.unwrap_or(DEFAULT_RETAINED));
     request_within(target, request, budget, &limits).with_all_messages().into_owned()
@@ -201,6 +275,11 @@ fn request_within(
 ) -> ModelRequest {
     let mut built = frame(target.clone(), request);
     built.omitted.clone_from(&limits.omitted);
+    let FixedOptions { parallel_tool_calls, cache_key, enforces_schema, extra_body } = &limits.options;
+    built.options.parallel_tool_calls = *parallel_tool_calls;
+    built.options.cache_key.clone_from(cache_key);
+    built.options.enforces_schema = *enforces_schema;
+    built.extra_body.clone_from(extra_body);
     let budget = within_context(budget, limits.context, &built);
     if let Some((prefix, rest)) = after_prefix(&target, request, budget) {
         built.prefix = Some(prefix);
@@ -237,9 +316,19 @@ fn frame(target: ModelId, request: &LlmRequest) -> ModelRequest {
         model: target.model,
         tools: options::allowed_tools(&request.config, messages::tools(request.tools.clone())),
         options: options::options(&request.config, ends_with_results(&request.contents)),
-        omitted: Vec::new(),
-        prefix: None,
+        ..ModelRequest::default()
     }
+}
+
+/// The key of a session and an agent in the provider's prompt cache: a hash, so that no id leaves.
+fn cache_key(scope: &PromptScope) -> Option<String> {
+    const DIGITS: usize = 32;
+    let (SessionKey { app_name, user_id, session_id }, agent) = scope.get()?;
+    // Lengths keep the ids apart.
+    let ids = [app_name, user_id, session_id, agent].map(|id| format!("{}:{id}", id.len()));
+    let mut hash = sha256_hex(ids.concat().as_bytes());
+    hash.truncate(DIGITS);
+    Some(hash)
 }
 
 /// The smaller of the budget and what the context leaves for the conversation of a request.

@@ -362,6 +362,20 @@ async fn stated_context_size_is_remembered() {
 }
 
 #[tokio::test]
+async fn context_size_that_no_message_states_grows_after_a_success() {
+    let fake = Fake::called("one", vec![overflow("too long"), hello(), hello(), hello()]);
+    let model = one(&fake);
+    for _ in 0..3 {
+        let responses: Vec<_> = model.generate(long_talk(), false).collect().await;
+        assert!(responses[0].is_ok(), "{responses:?}");
+    }
+    let weights: [u32; 4] = std::array::from_fn(|at| weight(&fake, at));
+    let [whole, half, larger, last] = weights;
+    assert!(half <= whole / 2 && half < larger && larger < whole, "{weights:?}");
+    assert!(last >= larger && last < whole, "{weights:?}");
+}
+
+#[tokio::test]
 async fn request_fits_the_configured_context() {
     let fake = Fake::called("one", vec![]);
     let target = ModelTarget::new(fake.clone(), "small", Budget::default()).with_context(Some(4_000));

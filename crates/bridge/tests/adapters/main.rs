@@ -10,6 +10,7 @@
 mod attempts;
 mod common;
 mod context_window;
+mod hostile;
 mod interrupted;
 mod malformed;
 mod model_calls;

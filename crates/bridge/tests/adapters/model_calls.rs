@@ -12,12 +12,19 @@ use adk::{
 use bridge::{
     Agent, Budget, ModelAdapter,
     agent::inspect::{BodyCheck, CallSelection, RebuiltCall},
-    model::ModelTarget,
+    model::{ModelSettings, ModelTarget},
 };
-use provider::{Error, ModelRequest, Provider, StreamEvent};
+use provider::{
+    Error, ModelRequest, Omission, Provider, ProviderEndpoint, RemoteProvider, SecretString, StreamEvent,
+    WireApi,
+};
 use serde_json::json;
 use session::RecipeQuery;
 use std::sync::Arc;
+use testkit::{
+    ProviderApi,
+    mutated_streams::{self, StreamServer},
+};
 
 async fn rebuilt(agent: &Agent) -> Vec<RebuiltCall> {
     let mut calls = agent.model_calls(&key(), CallSelection::Newest(1_000)).await.unwrap();
@@ -173,8 +180,8 @@ impl Provider for Renamed {
         Box::pin(futures::stream::empty())
     }
 
-    fn encode(&self, request: &ModelRequest) -> Option<bytes::Bytes> {
-        Some(provider::WireApi::Anthropic.encode("", request).to_string().into())
+    fn encode(&self, request: &ModelRequest) -> Option<provider::EncodedBody> {
+        Some(bytes::Bytes::from(WireApi::Anthropic.encode("", request).to_string()).into())
     }
 }
 
@@ -206,4 +213,51 @@ async fn texts_of_a_recipe_are_stored_once_per_session_in_memory() {
         recording.commits().iter().filter_map(|commit| Some(commit.recipe.as_ref()?.texts.len())).collect();
     assert_eq!(texts, [2, 0, 0]);
     assert_eq!(store.recipes(&key(), RecipeQuery::Newest(9)).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn model_settings_are_part_of_the_recipe() {
+    const SECRET: &str = "tenant-canary-77aa";
+    let server = StreamServer::start().unwrap();
+    for (api, wire) in [
+        (ProviderApi::OpenAi, WireApi::Chat),
+        (ProviderApi::Responses, WireApi::Responses),
+        (ProviderApi::Anthropic, WireApi::Anthropic),
+        (ProviderApi::Gemini, WireApi::Gemini),
+        (ProviderApi::Ollama, WireApi::Ollama),
+    ] {
+        let endpoint = ProviderEndpoint {
+            body_variables: vec![("TENANT".to_owned(), SecretString::new(SECRET))],
+            ..ProviderEndpoint::new(api.name(), wire, server.url())
+        };
+        let settings = ModelSettings {
+            parallel_tool_calls: Some(false),
+            prompt_cache_key: true,
+            enforces_schema: true,
+            extra_body: json!({"user": "of ${TENANT}"}).as_object().unwrap().clone(),
+            missing: vec![Omission::Reasoning],
+            confirmed: Vec::new(),
+        };
+        let target = ModelTarget::new(Arc::new(RemoteProvider::new(endpoint)), "m1", Budget::default());
+        let model = ModelAdapter::with_fallbacks(target.with_settings(settings), Vec::new());
+        let config = json!({"responseSchema": {"type": "object", "properties": {"a": {"type": "string"}}}, "thinkingConfig": {"thinkingLevel": "LOW"}});
+        let root = LlmAgent {
+            config: serde_json::from_value(config).unwrap(),
+            tools: vec![crate::common::Recorder::new("look").adapted()],
+            ..LlmAgent::new("root", Arc::new(model))
+        };
+        let Backend { store, .. } = Backend::memory();
+        let agent = start(&store, root).await;
+        server.play(mutated_streams::unchanged(api, "text"));
+        agent.run_and_collect(say("hello")).await.unwrap();
+        let sent = server.requests().remove(0).to_string();
+        let [call] = &rebuilt(&agent).await[..] else { panic!("one call") };
+        assert_eq!(call.check, BodyCheck::Verified, "{api:?}");
+        let shown = String::from_utf8(call.body.clone().unwrap()).unwrap();
+        assert!(sent.contains(SECRET) && !shown.contains(SECRET), "{shown}");
+        let [sent, shown]: [serde_json::Value; 2] =
+            [sent.replace(SECRET, "${TENANT}"), shown].map(|body| serde_json::from_str(&body).unwrap());
+        assert_eq!(sent, shown, "{api:?}");
+        assert_eq!(shown["user"], "of ${TENANT}");
+    }
 }

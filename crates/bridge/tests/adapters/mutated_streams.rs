@@ -4,7 +4,12 @@
 //! `LANGO_STREAM_CASES` and `LANGO_STREAM_SEED` set the number of cases and the seed.
 
 use crate::common::{Backend, Recorder, key, say, say_streaming, start};
-use adk::{agent::LlmAgent, content::Part, error::RunError, event::Event};
+use adk::{
+    agent::LlmAgent,
+    content::Part,
+    error::RunError,
+    event::{Event, UsageMetadata},
+};
 use bridge::{Budget, ModelAdapter, model::RetryPolicy, store::row::Restorer};
 use futures::FutureExt;
 use provider::{ProviderEndpoint, RemoteProvider, WireApi};
@@ -42,28 +47,31 @@ const LIBRARY_WORDING: [&str; 12] = [
 ];
 
 /// The server, and one client per wire format.
-struct Bench {
+pub(crate) struct Bench {
     server: StreamServer,
     clients: Vec<(ProviderApi, Arc<RemoteProvider>)>,
 }
 
 /// What a user sees of a turn, and what remains of it.
 #[derive(Debug)]
-struct ObservedTurn {
-    error: Option<RunError>,
+pub(crate) struct ObservedTurn {
+    pub(crate) error: Option<RunError>,
     /// The streamed text, without thoughts.
-    shown: String,
+    pub(crate) shown: String,
     /// The agent's text in the log, without thoughts.
-    stored: String,
-    /// Whether an event of the log has an error code.
-    has_error_event: bool,
+    pub(crate) stored: String,
+    /// The thoughts of the first answer, and its token counts: input, cached, output, reasoning.
+    pub(crate) thoughts: String,
+    pub(crate) usage: Option<[u64; 4]>,
+    /// The error code of an event of the log.
+    pub(crate) error_code: Option<String>,
     /// The arguments of the calls that ran.
-    calls: Vec<Value>,
+    pub(crate) calls: Vec<Value>,
     next: Result<(), RunError>,
 }
 
 impl Bench {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let server = StreamServer::start().unwrap();
         let client = |api: ProviderApi| {
             let idle_timeout = Duration::from_secs(20);
@@ -75,7 +83,7 @@ impl Bench {
     }
 
     /// A turn with this stream, and a second turn with a correct one.
-    async fn turn(&self, stream: &MutatedStream) -> ObservedTurn {
+    pub(crate) async fn turn(&self, stream: &MutatedStream) -> ObservedTurn {
         let (_, client) = self.clients.iter().find(|(api, _)| *api == stream.api).unwrap();
         let retries = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
         let model = ModelAdapter::new(client.clone(), "m1", Budget::default()).with_retries(retries);
@@ -97,7 +105,9 @@ impl Bench {
         ObservedTurn {
             error,
             stored: of_agent().map(answer_text).collect(),
-            has_error_event: of_agent().any(|event| event.error_code.is_some()),
+            thoughts: of_agent().next().map(thought_text).unwrap_or_default(),
+            usage: of_agent().next().and_then(|event| event.usage_metadata.as_ref()).map(counts),
+            error_code: of_agent().find_map(|event| event.error_code.clone()),
             shown: shown.into_inner().unwrap(),
             calls,
             next: agent.run(say("and then?"), &|_| {}).await,
@@ -117,7 +127,9 @@ impl Bench {
             None if stream.outcome != ExpectedEnd::Any && !is_recorded => {
                 Some(format!("another answer than {:?} {:?}", recorded.stored, recorded.calls))
             }
-            None if turn.stored.trim().is_empty() && !turn.has_error_event => Some("a silent end".to_owned()),
+            None if turn.stored.trim().is_empty() && turn.error_code.is_none() => {
+                Some("a silent end".to_owned())
+            }
             Some(RunError::Model(error)) => unclear(&error.code, &error.to_string()),
             Some(other) => Some(format!("not an error of the model: {other:?}")),
             None => None,
@@ -125,7 +137,7 @@ impl Bench {
         fault.or_else(|| self.next_request_fault(stream.api, turn))
     }
 
-    fn next_request_fault(&self, api: ProviderApi, turn: &ObservedTurn) -> Option<String> {
+    pub(crate) fn next_request_fault(&self, api: ProviderApi, turn: &ObservedTurn) -> Option<String> {
         let requests = self.server.requests();
         let violations = |body: &Value| legal::check(api, body).iter().map(ToString::to_string).collect();
         let violations: Vec<Vec<String>> = requests.iter().map(violations).collect();
@@ -155,6 +167,23 @@ fn answer_text(event: &Event) -> String {
     parts.filter(|part| !part.is_thought()).filter_map(Part::as_text).collect()
 }
 
+fn thought_text(event: &Event) -> String {
+    let parts = event.content.iter().flat_map(|content| &content.parts);
+    parts.filter(|part| part.is_thought()).filter_map(Part::as_text).collect()
+}
+
+fn counts(usage: &UsageMetadata) -> [u64; 4] {
+    let UsageMetadata {
+        prompt_token_count,
+        cached_content_token_count,
+        candidates_token_count,
+        thoughts_token_count,
+        ..
+    } = usage;
+    [prompt_token_count, cached_content_token_count, candidates_token_count, thoughts_token_count]
+        .map(|count| count.unwrap_or_default())
+}
+
 async fn events(backend: &Backend) -> Vec<Event> {
     let page = PageRequest { after: Seq::START, limit: 1_000, max_bytes: usize::MAX };
     let rows = backend.store.read(&key(), page).await.unwrap();
@@ -163,7 +192,7 @@ async fn events(backend: &Backend) -> Vec<Event> {
 }
 
 /// Why an error is not one sentence that a user understands.
-fn unclear(code: &str, message: &str) -> Option<String> {
+pub(crate) fn unclear(code: &str, message: &str) -> Option<String> {
     let is_code = !code.is_empty() && code.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     let phrase = LIBRARY_WORDING.iter().find(|phrase| message.contains(**phrase));
     if !is_code || message.trim().is_empty() || message.contains('\n') || message.len() > 400 {

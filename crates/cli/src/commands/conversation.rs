@@ -59,6 +59,7 @@ impl Conversation {
         };
         let telemetry = wiring::telemetry(settings)?;
         let app = plan.open(Arc::clone(&store), trace(&telemetry))?;
+        let app = App { agent: app.agent.creating_sessions(), ..app };
         let mut key = SessionKey::new(&app.name, &settings.user, args.session.clone().unwrap_or_else(new_id));
         if args.last {
             let last = recent(&*store, &key, 1).await?.into_iter().next();
@@ -80,7 +81,6 @@ impl Conversation {
         view: &View,
         cancel: CancellationToken,
     ) -> anyhow::Result<()> {
-        self.app.agent.sessions().get_or_create(&self.key).await?;
         let request = RunRequest {
             config: self.config.clone(),
             cancel,

@@ -2,7 +2,7 @@
 
 use super::{
     ConfigError, mcp,
-    models::{ModelConfig, Retry, Seconds},
+    models::{ModelSection, Retry, Seconds},
     parser_message::plain_message,
     providers,
     server::ServerSection,
@@ -75,7 +75,7 @@ pub(super) struct ConfigFile {
     /// Facts about single models.
     ///
     /// Name: `"<provider>/<model>"`
-    pub(super) models: BTreeMap<String, ModelConfig>,
+    pub(super) models: BTreeMap<String, ModelSection>,
     /// What to do if a model call fails before any part of the answer was shown.
     pub(super) retry: Retry,
     /// Limits of one run, in the terminal and on a server. A run that exceeds one of them ends with an error.
@@ -145,7 +145,7 @@ pub(super) struct LimitsSection {
     ///
     /// Environment: `LANGO_LIMITS_TOKENS`
     pub(super) tokens: Option<u64>,
-    /// Cost of a run, by the prices in `[models]`, in their currency.
+    /// Cost of a run in US dollars, by the prices in `[models]` and in the model catalogue. Calls of a model without prices cost nothing.
     ///
     /// Environment: `LANGO_LIMITS_COST`
     pub(super) cost: Option<f64>,

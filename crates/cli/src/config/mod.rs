@@ -3,6 +3,7 @@
 mod agents;
 mod env;
 mod error;
+mod extra_body;
 mod file;
 mod known;
 mod mcp;
@@ -25,10 +26,11 @@ pub(crate) use agents::parse_agent;
 pub(crate) use agents::{AgentConfig, AgentsDir, in_script};
 pub(crate) use env::Env;
 pub(crate) use error::ConfigError;
+pub(crate) use extra_body::ExtraBody;
 pub(crate) use known::known_endpoint;
 pub(crate) use mcp::McpSettings;
-pub(crate) use models::{Models, Prices};
-pub(crate) use providers::{ApiName, Key, ProviderConfig, Providers, loopback_port};
+pub(crate) use models::{ModelConfig, Models, Prices};
+pub(crate) use providers::{Key, ProviderConfig, Providers, loopback_port};
 pub(crate) use server::ServerSettings;
 use source::SettingsOrigin;
 pub(crate) use template::Filled;
@@ -109,7 +111,7 @@ pub(crate) struct Limits {
     pub(crate) tool_calls: Option<u32>,
     pub(crate) time: Option<Duration>,
     pub(crate) tokens: Option<u64>,
-    /// In the currency of the prices.
+    /// In US dollars.
     pub(crate) cost: Option<f64>,
 }
 
@@ -170,6 +172,8 @@ fn resolve(
     let sources = mcp::Sources { workdir, base: &base, env, origin };
     let (mcp, mut secrets) = McpSettings::new(file.mcp, project, sources);
     secrets.extend(providers.secrets());
+    let models = Models::new(file.models, &providers, (&source, env))?;
+    secrets.extend(models.secrets());
     let telemetry = file.telemetry.resolve(&source, env)?;
     let headers = telemetry.iter().flat_map(|collector| &collector.headers);
     secrets.extend(headers.map(|(_, value)| value.reveal().to_owned()));
@@ -187,7 +191,7 @@ fn resolve(
         user: env.text("LANGO_USER")?.or(file.user).unwrap_or_else(|| "user".to_owned()),
         model: env.model()?.or(file.model.map(from_file)),
         fallback: env.fallback()?.unwrap_or_else(|| file.fallback.into_iter().map(from_file).collect()),
-        models: Models::new(file.models, &providers),
+        models,
         retries: file.retry.retries(env)?,
         model_calls: env.number("LANGO_LIMITS_MODEL_CALLS")?.or(file.limits.model_calls),
         limits: Limits {

@@ -2,11 +2,14 @@
 
 use super::{
     ConfigError, Env,
+    extra_body::ExtraBody,
     known::{KNOWN, Known, provider_of},
     models::Seconds,
     template::Filled,
 };
+use provider::WireApi;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     net::IpAddr,
@@ -26,6 +29,17 @@ pub(crate) enum ApiName {
 }
 
 impl ApiName {
+    /// The format as the provider crate has it.
+    pub(crate) fn wire(self) -> WireApi {
+        match self {
+            Self::Chat => WireApi::Chat,
+            Self::Responses => WireApi::Responses,
+            Self::Anthropic => WireApi::Anthropic,
+            Self::Gemini => WireApi::Gemini,
+            Self::Ollama => WireApi::Ollama,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -55,6 +69,21 @@ pub(super) struct ProviderSection {
     key: Option<String>,
     /// Headers that are sent with every request. Values may contain `${NAME}`.
     headers: BTreeMap<String, String>,
+    /// Fields that are added to the body of every request, as the server documents them. Tables are merged with those that Lango sends,
+    /// other values replace them. Strings may contain `${NAME}`. The conversation, the model, the tools and streaming cannot be
+    /// replaced.
+    #[serde(alias = "extra_body")]
+    extra_body: Map<String, Value>,
+    /// Whether an answer may contain several tool calls.
+    ///
+    /// Default: the server decides
+    #[serde(alias = "parallel_tool_calls")]
+    parallel_tool_calls: Option<bool>,
+    /// Whether requests have a `prompt_cache_key`, a hash of session and agent. Only `chat` and `responses` have it.
+    ///
+    /// Default: `true` for `openai.com`, else `false`
+    #[serde(alias = "prompt_cache_key")]
+    prompt_cache_key: Option<bool>,
     /// Value of the header `openai-organization`.
     organization: Option<String>,
     /// PEM file with certificate authorities to trust beside those of the system.
@@ -80,6 +109,10 @@ pub(crate) struct ProviderConfig {
     pub(crate) base_url: String,
     pub(crate) key: Key,
     pub(crate) headers: Vec<(String, Filled)>,
+    pub(crate) extra_body: ExtraBody,
+    pub(crate) parallel_tool_calls: Option<bool>,
+    /// `None` for the default of the server.
+    pub(crate) prompt_cache_key: Option<bool>,
     pub(crate) organization: Option<Filled>,
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) connect_timeout: Option<Duration>,
@@ -146,6 +179,9 @@ impl ProviderConfig {
                 None => Key::Missing(known.keys),
             },
             headers: Vec::new(),
+            extra_body: ExtraBody::default(),
+            parallel_tool_calls: None,
+            prompt_cache_key: None,
             organization: None,
             ca_file: None,
             connect_timeout: None,
@@ -171,6 +207,9 @@ impl ProviderConfig {
             api: written.api.unwrap_or(moved.api),
             key: written.key.as_ref().map_or(moved.key, |key| Key::Filled(fill(key))),
             headers: written.headers.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
+            extra_body: ExtraBody::new(written.extra_body, env),
+            parallel_tool_calls: written.parallel_tool_calls,
+            prompt_cache_key: written.prompt_cache_key,
             organization: written.organization.as_ref().map(fill),
             ca_file: written.ca_file.map(|path| base.join(path)),
             connect_timeout: written.connect_timeout.map(Seconds::time),
@@ -188,6 +227,9 @@ impl ProviderConfig {
             base_url: written.base_url.clone()?,
             key: Key::NotNeeded,
             headers: Vec::new(),
+            extra_body: ExtraBody::default(),
+            parallel_tool_calls: None,
+            prompt_cache_key: None,
             organization: None,
             ca_file: None,
             connect_timeout: None,
@@ -238,7 +280,8 @@ impl Providers {
                 Key::Missing(_) | Key::NotNeeded => None,
             };
             let headers = provider.headers.iter().map(|(_, value)| value.clone());
-            key.into_iter().chain(headers).collect::<Vec<_>>()
+            let body = provider.extra_body.values().cloned();
+            key.into_iter().chain(headers).chain(body).collect::<Vec<_>>()
         };
         let all: Vec<Filled> = self.iter().flat_map(of).collect();
         all.into_iter().filter_map(|secret| secret.get().ok().map(str::to_owned))
@@ -263,6 +306,10 @@ impl Providers {
             let config = ProviderConfig::custom(&name, &written);
             let config = config.ok_or(ConfigError::Value { path: file.to_path_buf(), message })?;
             all.push(config.with_section(written, base, env));
+        }
+        for provider in &all {
+            let setting = format!("[providers.{}] extraBody", provider.name);
+            provider.extra_body.check(provider.api, &setting, file)?;
         }
         match all.iter().find(|provider| !is_http_url(&provider.base_url)) {
             Some(invalid) => {

@@ -5,6 +5,7 @@ use super::{
     permission::{Permission, Permissions, variables},
 };
 use crate::config::{AgentConfig, known_endpoint};
+use provider::extra_body;
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -234,11 +235,20 @@ fn of_provider(
             known.iter().flat_map(|(_, keys)| *keys).for_each(|name| secret(format!("${{{name}}} as key")));
         }
     }
+    for body in ["extraBody", "extra_body"].into_iter().filter_map(|key| entry.get(key)?.as_object()) {
+        let names = extra_body::variables(body);
+        names.iter().for_each(|name| secret(format!("${{{}}} in extraBody", variable_name(name))));
+    }
     let organization = text(entry, "organization").map(|text| ("openai-organization", text));
     for (header, value) in strings(entry, "headers").chain(organization) {
         variables(value).for_each(|name| secret(format!("${{{name}}} in the header {header}")));
     }
     found.insert(Permission::Host { setting, url, content });
+}
+
+/// The name of a variable without its default.
+fn variable_name(written: &str) -> &str {
+    written.split_once(":-").map_or(written, |(name, _)| name)
 }
 
 fn of_enabled_server(

@@ -1,16 +1,17 @@
 //! Resolves model names to model adapters.
 
-use crate::config::{self, ApiName, ConfigError, Filled, Key, ModelName, ProviderConfig, Settings};
+use crate::config::{
+    self, ConfigError, ExtraBody, Filled, Key, ModelConfig, ModelName, ProviderConfig, Settings,
+};
 use anyhow::{Context, bail};
 use bridge::{
     Budget, ModelAdapter,
-    model::{ModelAddress, ModelMemory, ModelTarget},
+    model::{ModelAddress, ModelMemory, ModelSettings, ModelTarget},
 };
 use demo::DemoProvider;
 use futures::{StreamExt, future, stream};
 use provider::{
     Error, ModelRequest, ModelStream, Provider, ProviderEndpoint, RemoteProvider, SecretString, StreamEvent,
-    WireApi,
     remote::{self, LocalServer},
     scripted::ScriptedProvider,
 };
@@ -34,7 +35,7 @@ fn target(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget>
         ("scripted", name) if !name.is_empty() => scripted(model, name, settings.budget),
         _ => {
             let (provider, name) = find(settings, model)?;
-            let endpoint = endpoint(provider).with_context(|| model.source.clone())?;
+            let endpoint = model_endpoint(settings, provider, name).with_context(|| model.source.clone())?;
             Ok(remote_target(settings, provider, name, Arc::new(RemoteProvider::new(endpoint))))
         }
     }
@@ -43,7 +44,7 @@ fn target(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget>
 /// A fallback without a usable provider fails only when it is called.
 fn fallback(settings: &Settings, model: &ModelName) -> anyhow::Result<ModelTarget> {
     let unusable = settings.providers.split(&model.name).and_then(|(provider, name)| {
-        let why = endpoint(provider).err()?;
+        let why = model_endpoint(settings, provider, name).err()?;
         let unusable = UnusableProvider { name: provider.name.clone(), why: why.to_string() };
         Some(remote_target(settings, provider, name, Arc::new(unusable)))
     });
@@ -60,8 +61,21 @@ fn remote_target(
     ModelTarget::new(provider, name, settings.budget)
         .with_context(facts.context)
         .with_output(facts.output)
+        .with_settings(model_settings(config, facts))
         .with_origin(config.stamp())
         .with_memory(Arc::new(model_memory(settings)), model_address(config, name))
+}
+
+fn model_settings(config: &ProviderConfig, facts: ModelConfig) -> ModelSettings {
+    let has_cache_key = || config.api.wire().has_prompt_cache_key(&config.base_url);
+    ModelSettings {
+        parallel_tool_calls: facts.parallel_tool_calls.or(config.parallel_tool_calls),
+        prompt_cache_key: config.prompt_cache_key.unwrap_or_else(has_cache_key),
+        enforces_schema: facts.enforces_schema,
+        extra_body: config.extra_body.merged(&facts.extra_body).fields().clone(),
+        missing: facts.missing,
+        confirmed: facts.confirmed,
+    }
 }
 
 /// What servers said about their models, shared by all processes with this data directory.
@@ -73,7 +87,7 @@ pub(crate) fn model_memory(settings: &Settings) -> ModelMemory {
 pub(crate) fn model_address(config: &ProviderConfig, model: &str) -> ModelAddress {
     // A key that is not set is no secret in the address.
     let endpoint = endpoint(config)
-        .unwrap_or_else(|_| ProviderEndpoint::new(&config.name, api(config.api), &config.base_url));
+        .unwrap_or_else(|_| ProviderEndpoint::new(&config.name, config.api.wire(), &config.base_url));
     ModelAddress { address: endpoint.address(), api: config.api.name().to_owned(), model: model.to_owned() }
 }
 
@@ -117,7 +131,7 @@ pub(crate) fn endpoint(config: &ProviderConfig) -> anyhow::Result<ProviderEndpoi
         Ok(text) => Ok(text.to_owned()),
         Err(variable) => bail!("{what} of {} is ${{{variable}}}, which is not set", config.name),
     };
-    let mut endpoint = ProviderEndpoint::new(&config.name, api(config.api), &config.base_url);
+    let mut endpoint = ProviderEndpoint::new(&config.name, config.api.wire(), &config.base_url);
     if let Key::Filled(key) = &config.key {
         endpoint.key = Some(SecretString::new(filled("the key", key)?));
     }
@@ -126,6 +140,7 @@ pub(crate) fn endpoint(config: &ProviderConfig) -> anyhow::Result<ProviderEndpoi
             .headers
             .push((name.clone(), SecretString::new(filled(&format!("the header {name}"), value)?)));
     }
+    endpoint.body_variables = body_variables(&config.extra_body, &format!("extraBody of {}", config.name))?;
     endpoint.organization =
         config.organization.as_ref().map(|text| filled("the organization", text)).transpose()?;
     endpoint.ca_file.clone_from(&config.ca_file);
@@ -134,14 +149,26 @@ pub(crate) fn endpoint(config: &ProviderConfig) -> anyhow::Result<ProviderEndpoi
     Ok(endpoint)
 }
 
-fn api(name: ApiName) -> WireApi {
-    match name {
-        ApiName::Chat => WireApi::Chat,
-        ApiName::Responses => WireApi::Responses,
-        ApiName::Anthropic => WireApi::Anthropic,
-        ApiName::Gemini => WireApi::Gemini,
-        ApiName::Ollama => WireApi::Ollama,
-    }
+/// The endpoint for one model, which may have extra fields of its own.
+fn model_endpoint(
+    settings: &Settings,
+    config: &ProviderConfig,
+    model: &str,
+) -> anyhow::Result<ProviderEndpoint> {
+    let mut endpoint = endpoint(config)?;
+    let own = settings.models.get(&config.name, model).extra_body;
+    let setting = format!("extraBody of {}/{model}", config.name);
+    endpoint.body_variables.extend(body_variables(&own, &setting)?);
+    Ok(endpoint)
+}
+
+/// The variables of extra fields with their values. Fails if one is not set.
+fn body_variables(body: &ExtraBody, setting: &str) -> anyhow::Result<Vec<(String, SecretString)>> {
+    let variable = |(name, value): &(String, Filled)| match value.get() {
+        Ok(value) => Ok((name.clone(), SecretString::new(value))),
+        Err(missing) => bail!("{setting} contains ${{{missing}}}, which is not set"),
+    };
+    body.variables().iter().map(variable).collect()
 }
 
 /// The model of agents that name none, and a notice about the choice.
@@ -173,7 +200,7 @@ async fn discover_local(settings: &Settings) -> Option<String> {
         return None;
     }
     let servers = settings.providers.local().filter_map(|(known, port)| {
-        Some(LocalServer { name: known, api: api(settings.providers.get(known)?.api), port })
+        Some(LocalServer { name: known, api: settings.providers.get(known)?.api.wire(), port })
     });
     let queries = servers.map(|server| async move {
         let found = tokio::time::timeout(DISCOVERY_TIMEOUT, remote::discover(&[server])).await.ok()?;

@@ -19,6 +19,7 @@ mod help;
 mod interrupted_answers;
 mod kill;
 mod mcp;
+mod model_settings;
 mod models;
 mod mutated_streams;
 mod providers;

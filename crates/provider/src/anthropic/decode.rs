@@ -12,6 +12,7 @@ use crate::{
     citations::Citations, classify, decoding, tool_names::ToolNames,
 };
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 #[derive(Debug)]
 pub struct AnthropicDecoder {
@@ -24,6 +25,10 @@ pub struct AnthropicDecoder {
     /// The signature of the open thinking block.
     signature: String,
     deferred: Vec<DeferredPart>,
+    /// The indexes of blocks that are no calls of declared tools.
+    other_blocks: HashSet<u64>,
+    /// Fragments of calls that have not begun, by the index of their block.
+    early_fragments: Vec<(u64, String)>,
     citations: Citations,
 }
 
@@ -54,6 +59,8 @@ impl AnthropicDecoder {
             finish: None,
             signature: String::new(),
             deferred: Vec::new(),
+            other_blocks: HashSet::new(),
+            early_fragments: Vec::new(),
             citations: Citations::default(),
         }
     }
@@ -97,15 +104,22 @@ impl AnthropicDecoder {
                     block.data.map(|data| redacted_thinking::to_signature(&data)).unwrap_or_default();
                 self.end_thought(out);
             }
-            "tool_use" => self.deferred.push(DeferredPart::Call(PartialToolUse {
-                index,
-                id: block.id.unwrap_or_default(),
-                name: self.names.original_name(&block.name.unwrap_or_default()),
-                input: block.input,
-                json: String::new(),
-            })),
+            "tool_use" => {
+                let early = self.early_fragments.extract_if(.., |(of, _)| *of == index);
+                let json = early.map(|(_, fragment)| fragment).collect();
+                self.deferred.push(DeferredPart::Call(PartialToolUse {
+                    index,
+                    id: block.id.unwrap_or_default(),
+                    name: self.names.original_name(&block.name.unwrap_or_default()),
+                    input: block.input,
+                    json,
+                }));
+            }
             // Server-side tools are never declared. The text of unknown blocks is kept.
-            _ => self.emit_text(block.text, out),
+            _ => {
+                self.other_blocks.insert(index);
+                self.emit_text(block.text, out);
+            }
         }
     }
 
@@ -114,10 +128,14 @@ impl AnthropicDecoder {
     fn apply_delta(&mut self, index: Option<u64>, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
         self.emit_thought(delta.thinking, delta.signature.as_deref(), out);
         self.citations.add_anthropic(&delta.citation);
-        if let Some(fragment) = delta.partial_json
-            && let Some(call) = self.calls().rfind(|call| index.is_none_or(|index| call.index == index))
-        {
-            call.json.push_str(&fragment);
+        if let Some(fragment) = delta.partial_json.filter(|fragment| !fragment.is_empty()) {
+            let is_other = index.is_some_and(|index| self.other_blocks.contains(&index));
+            let call = self.calls().rfind(|call| index.is_none_or(|index| call.index == index));
+            if let Some(call) = call {
+                call.json.push_str(&fragment);
+            } else if !is_other {
+                self.early_fragments.push((index.unwrap_or_default(), fragment));
+            }
         }
         self.emit_text(delta.text, out);
     }
@@ -129,8 +147,12 @@ impl AnthropicDecoder {
         })
     }
 
-    fn finish_message(&mut self, out: &mut Vec<StreamEvent>) {
+    fn finish_message(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
         self.end_thought(out);
+        if !self.early_fragments.is_empty() {
+            let message = "the beginning of a tool call is missing".to_owned();
+            return Err(Error::Protocol { provider: self.provider.clone(), message });
+        }
         let finish = self.finish.take().unwrap_or_default();
         if finish == FinishReason::Length {
             self.drop_truncated_call();
@@ -145,6 +167,7 @@ impl AnthropicDecoder {
             metadata: self.citations.take_metadata(),
             ..Done::new(finish, self.model.take())
         }));
+        Ok(())
     }
 
     /// The token limit can truncate only the last call.
@@ -180,12 +203,13 @@ impl crate::StreamDecoder for AnthropicDecoder {
         if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let Ok(event) = serde_json::from_str::<AnthropicEvent>(frame.data) else {
-            return Err(self.error_in_frame(frame.data));
-        };
         if let Some(error) = decoding::named_error(&self.provider, frame) {
             return Err(error);
         }
+        decoding::expect_object(&self.provider, frame.data)?;
+        let Ok(event) = serde_json::from_str::<AnthropicEvent>(frame.data) else {
+            return Err(self.error_in_frame(frame.data));
+        };
         if event.error.is_some() {
             return Err(self.error_in_frame(frame.data));
         }
@@ -205,7 +229,7 @@ impl crate::StreamDecoder for AnthropicDecoder {
             ("message_delta", .., Some(delta)) => {
                 self.finish = finish_reason(delta).or(self.finish.take());
             }
-            ("message_stop", ..) => self.finish_message(out),
+            ("message_stop", ..) => return self.finish_message(out),
             // A server that does not stream sends the whole message.
             ("message", ..) => self.read_message(frame.data, out),
             ("error", ..) => return Err(self.error_in_frame(frame.data)),
@@ -218,8 +242,7 @@ impl crate::StreamDecoder for AnthropicDecoder {
         if self.finish.is_none() {
             return Err(Error::Truncated { provider: self.provider.clone() });
         }
-        self.finish_message(out);
-        Ok(())
+        self.finish_message(out)
     }
 }
 
@@ -238,11 +261,19 @@ fn finish_reason(delta: AnthropicDelta) -> Option<FinishReason> {
 
 fn token_usage(usage: AnthropicUsage) -> Option<TokenUsage> {
     let count = |tokens: Option<u64>| tokens.unwrap_or_default();
+    let by_lifetime = usage.written_by_lifetime.unwrap_or_default();
+    let hour = count(by_lifetime.hour);
+    let written = usage.written.unwrap_or_else(|| count(by_lifetime.minutes) + hour);
+    // Thinking is part of the output.
+    let reasoning = count(usage.output_details.and_then(|details| details.thinking_tokens));
+    let reasoning = reasoning.min(count(usage.output));
     let total = TokenUsage {
-        input: count(usage.new) + count(usage.written) + count(usage.cached),
+        input: count(usage.new) + written + count(usage.cached),
         cached: count(usage.cached),
-        output: count(usage.output),
-        reasoning: 0,
+        output: count(usage.output) - reasoning,
+        reasoning,
+        cache_written: written,
+        cache_written_hour: hour.min(written),
     };
     (total != TokenUsage::default()).then_some(total)
 }
@@ -257,7 +288,8 @@ impl PartialToolUse {
         match raw {
             Value::Object(args) => Some(args),
             Value::Null => Some(Map::new()),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
+            Value::String(text) => serde_json::from_str(&text).ok(),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
         }
     }
 

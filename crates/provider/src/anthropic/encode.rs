@@ -1,7 +1,7 @@
 //! Encodes a request for the Anthropic Messages API: alternating user and assistant turns, all results of a turn in one
 //! user message.
 
-use super::{redacted_thinking, settings::AnthropicSettings};
+use super::{answer_schema::answer_format, redacted_thinking, settings::AnthropicSettings};
 use crate::{
     Media, MediaSource, MessagePart, ModelMessage, ModelRequest, Role, ToolSpec, WireApi, encoding,
     message_list::{ListEncoder, ListFormat, ListSection, ListState, TurnKind, split_system},
@@ -35,17 +35,16 @@ pub(crate) fn encode_around(
     let (options, names) = (&request.options, encoder.names);
     let system = split_system(&request.messages).0;
     let mut blocks: Vec<Value> = system.into_iter().flat_map(text_blocks).collect();
-    blocks.extend(
-        options
-            .response_schema
-            .as_ref()
-            .map(|schema| encoding::text_block(encoding::schema_instruction(schema))),
-    );
+    let format = options.response_schema.as_ref().filter(|_| options.enforces_schema).and_then(answer_format);
+    let instruction = options.response_schema.as_ref().filter(|_| format.is_none());
+    blocks.extend(instruction.map(|schema| encoding::text_block(encoding::schema_instruction(schema))));
     mark_cache(blocks.last_mut());
     let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, names)).collect();
     mark_cache(tools.last_mut());
     // Thinking must not follow calls that were made without it, or by another model.
     let settings = AnthropicSettings::for_request(request, names, state.began_with_thinking.unwrap_or(true));
+    let output =
+        encoding::with_fields(json!({}), [("effort", settings.effort.map(Value::from)), ("format", format)]);
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !encoding::is_blank(stop)).collect();
     encoding::with_fields(
         json!({"model": request.model, "max_tokens": settings.max_tokens}),
@@ -55,7 +54,7 @@ pub(crate) fn encode_around(
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("tool_choice", settings.tool_choice),
             ("thinking", settings.thinking),
-            ("output_config", settings.effort.map(|effort| json!({"effort": effort}))),
+            ("output_config", (output != json!({})).then_some(output)),
             ("temperature", settings.temperature),
             ("top_p", settings.top_p),
             ("top_k", settings.top_k.map(Value::from)),

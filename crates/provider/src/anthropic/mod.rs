@@ -1,5 +1,6 @@
 //! The Anthropic Messages API.
 
+mod answer_schema;
 mod claude_generation;
 mod decode;
 mod encode;

@@ -44,6 +44,7 @@ pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
             "reasoning",
             reasoning.is_some_and(|effort| (effort != ReasoningEffort::Off) != (thinks || always_thinks)),
         ),
+        ("prompt_cache_key", request.options.cache_key.is_some()),
         ("tool_choice", is_forcing(tool_choice.as_ref()) && !settings.is_forced()),
     ];
     omitted.into_iter().filter_map(|(name, is_omitted)| is_omitted.then_some(name)).collect()
@@ -58,7 +59,7 @@ impl AnthropicSettings {
         let limit = options.default_output_tokens.unwrap_or(limit);
         let mut settings = Self {
             max_tokens: options.max_output_tokens.unwrap_or(limit),
-            tool_choice: tool_choice(request, names, generation),
+            tool_choice: with_parallel_calls(request, tool_choice(request, names, generation)),
             ..Self::default()
         };
         settings.set_thinking(options, generation, thinking_allowed);
@@ -143,6 +144,18 @@ fn effort_tokens(effort: ReasoningEffort) -> u32 {
 
 fn is_forcing(choice: Option<&ToolChoice>) -> bool {
     matches!(choice, Some(ToolChoice::Required | ToolChoice::Named(_)))
+}
+
+/// Adds `disable_parallel_tool_use`, for which the API needs a choice.
+fn with_parallel_calls(request: &ModelRequest, choice: Option<Value>) -> Option<Value> {
+    if request.options.parallel_tool_calls != Some(false) || request.tools.is_empty() {
+        return choice;
+    }
+    let mut choice = choice.unwrap_or_else(|| json!({"type": "auto"}));
+    if choice["type"] != "none" {
+        choice["disable_parallel_tool_use"] = true.into();
+    }
+    Some(choice)
 }
 
 /// The API rejects a choice without tools, and a tool that is not declared.

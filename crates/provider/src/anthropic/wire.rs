@@ -1,7 +1,7 @@
 //! The events of a stream, reduced to the fields in use. Unknown fields and events are ignored.
 
 use crate::lenient;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 #[derive(Debug, Default, Deserialize)]
@@ -65,6 +65,14 @@ pub(super) struct AnthropicMessage {
     pub(super) stop_reason: Option<String>,
 }
 
+/// A piece of JSON; an object is a whole one.
+fn fragment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Object(object) if !object.is_empty() => Ok(Some(Value::Object(object).to_string())),
+        other => lenient::needed::text(other).map_err(de::Error::custom),
+    }
+}
+
 /// The delta of a block, or the end of a message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -77,7 +85,7 @@ pub(super) struct AnthropicDelta {
     pub(super) thinking: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) signature: Option<String>,
-    #[serde(deserialize_with = "lenient::needed::text")]
+    #[serde(deserialize_with = "fragment")]
     pub(super) partial_json: Option<String>,
     pub(super) citation: Value,
     #[serde(deserialize_with = "lenient::text")]
@@ -105,6 +113,27 @@ pub(super) struct AnthropicUsage {
     pub(super) cached: Option<u64>,
     #[serde(rename = "output_tokens", deserialize_with = "lenient::count")]
     pub(super) output: Option<u64>,
+    #[serde(rename = "cache_creation", deserialize_with = "lenient::object")]
+    pub(super) written_by_lifetime: Option<AnthropicCacheCreation>,
+    #[serde(rename = "output_tokens_details", deserialize_with = "lenient::object")]
+    pub(super) output_details: Option<AnthropicOutputDetails>,
+}
+
+/// The tokens that were written to the cache, by their lifetime.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AnthropicCacheCreation {
+    #[serde(rename = "ephemeral_5m_input_tokens", deserialize_with = "lenient::count")]
+    pub(super) minutes: Option<u64>,
+    #[serde(rename = "ephemeral_1h_input_tokens", deserialize_with = "lenient::count")]
+    pub(super) hour: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AnthropicOutputDetails {
+    #[serde(deserialize_with = "lenient::count")]
+    pub(super) thinking_tokens: Option<u64>,
 }
 
 impl AnthropicUsage {
@@ -114,5 +143,14 @@ impl AnthropicUsage {
         self.written = self.written.max(other.written);
         self.cached = self.cached.max(other.cached);
         self.output = self.output.max(other.output);
+        let lifetimes = |usage: Self| usage.written_by_lifetime.unwrap_or_default();
+        let (own, new) = (lifetimes(*self), lifetimes(other));
+        self.written_by_lifetime = Some(AnthropicCacheCreation {
+            minutes: own.minutes.max(new.minutes),
+            hour: own.hour.max(new.hour),
+        });
+        let thinking = |usage: Self| usage.output_details.and_then(|details| details.thinking_tokens);
+        let thinking_tokens = thinking(*self).max(thinking(other));
+        self.output_details = Some(AnthropicOutputDetails { thinking_tokens });
     }
 }

@@ -36,7 +36,12 @@ fn find_error(body: &Value, failed: bool) -> Option<&Value> {
     let body = body.get(0).unwrap_or(body);
     let is_marked = ["type", "object"].iter().any(|key| body.get(key).is_some_and(|value| value == "error"));
     let bare = || Some(body).filter(|_| is_marked || failed).filter(|body| !message_of(body).is_empty());
-    body.get("error").filter(|error| !error.is_null()).or_else(bare)
+    body.get("error").filter(|error| !is_empty(error)).or_else(bare)
+}
+
+/// Whether a field says that there is no error.
+fn is_empty(error: &Value) -> bool {
+    error.is_null() || *error == false || *error == ""
 }
 
 fn string_field<'a>(error: &'a Value, keys: &[&str]) -> &'a str {

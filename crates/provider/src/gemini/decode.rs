@@ -15,7 +15,6 @@ use crate::{
     Done, Error, FinishReason, Media, MediaSource, ModelRequest, StreamEvent, StreamFrame, TokenUsage,
     ToolCall, classify, decoding, encoding, tool_names::ToolNames,
 };
-use serde_json::{Map, Value};
 
 #[derive(Debug)]
 pub struct GeminiDecoder {
@@ -25,6 +24,8 @@ pub struct GeminiDecoder {
     usage: GeminiUsage,
     /// The finish reason, once the server has sent it.
     finish: Option<FinishReason>,
+    /// The lowest index of the first candidates.
+    candidate: Option<u64>,
     /// The first call and everything after it.
     deferred: Vec<StreamEvent>,
     metadata: GeminiMetadata,
@@ -38,6 +39,7 @@ impl GeminiDecoder {
             model: None,
             usage: GeminiUsage::default(),
             finish: None,
+            candidate: None,
             deferred: Vec::new(),
             metadata: GeminiMetadata::default(),
         }
@@ -86,12 +88,13 @@ impl crate::StreamDecoder for GeminiDecoder {
         if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
-            return Err(self.error_in_frame(frame.data));
-        };
         if let Some(error) = decoding::named_error(&self.provider, frame) {
             return Err(error);
         }
+        decoding::expect_object(&self.provider, frame.data)?;
+        let Ok(chunk) = serde_json::from_str::<GeminiChunk>(frame.data) else {
+            return Err(self.error_in_frame(frame.data));
+        };
         if chunk.error.is_some() {
             return Err(self.error_in_frame(frame.data));
         }
@@ -100,8 +103,12 @@ impl crate::StreamDecoder for GeminiDecoder {
         self.model = chunk.model_version.or(self.model.take());
         self.finish = chunk.prompt_feedback.and_then(block_reason).or(self.finish.take());
         // The request asks for one candidate; others are ignored.
-        let mut candidates = chunk.candidates.into_iter().flatten();
-        if let Some(candidate) = candidates.find(|candidate| candidate.index.unwrap_or(0) == 0) {
+        let candidates = chunk.candidates.unwrap_or_default();
+        let indexes = candidates.iter().map(|candidate| candidate.index.unwrap_or_default());
+        self.candidate = self.candidate.or_else(|| indexes.min());
+        let is_chosen =
+            |candidate: &GeminiCandidate| Some(candidate.index.unwrap_or_default()) == self.candidate;
+        for candidate in candidates.into_iter().filter(is_chosen).collect::<Vec<_>>() {
             self.read_candidate(candidate, out);
         }
         Ok(())
@@ -131,13 +138,8 @@ impl crate::StreamDecoder for GeminiDecoder {
 }
 
 fn tool_call(call: GeminiFunctionCall, signature: Option<String>, names: &ToolNames) -> ToolCall {
-    let (args, malformed) = match call.args {
-        None | Some(Value::Null) => (Map::new(), None),
-        Some(Value::Object(args)) => (args, None),
-        Some(other) => (Map::new(), Some(other.to_string())),
-    };
     let (id, name) = (call.id.unwrap_or_default(), names.original_name(&call.name.unwrap_or_default()));
-    ToolCall { id, name, args, signature, malformed }
+    ToolCall { signature, ..decoding::tool_call(id, name, call.args.unwrap_or_default()) }
 }
 
 /// The port has no output files; a placeholder keeps the file visible.
@@ -154,7 +156,7 @@ const MALFORMED_CALL: &str = "MALFORMED_FUNCTION_CALL";
 
 /// All reasons except two mean that the answer is missing or incomplete.
 fn finish_reason(reason: Option<String>, message: Option<String>) -> Option<FinishReason> {
-    let reason = reason?;
+    let reason = reason?.to_ascii_uppercase();
     match reason.as_str() {
         "" | "FINISH_REASON_UNSPECIFIED" => None,
         "STOP" => Some(FinishReason::Stop),
@@ -188,6 +190,7 @@ fn token_usage(usage: GeminiUsage) -> Option<TokenUsage> {
         cached: count(usage.cached),
         output: count(usage.answer),
         reasoning: count(usage.thoughts),
+        ..TokenUsage::default()
     };
     (total != TokenUsage::default()).then_some(total)
 }

@@ -2,7 +2,7 @@
 
 use super::wire::GeminiCandidate;
 use crate::{AnswerMetadata, citations::CITATION_METADATA};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The counts of `usageMetadata` beyond the totals.
 const USAGE_DETAILS: [&str; 6] = [
@@ -49,9 +49,25 @@ impl GeminiMetadata {
 
     pub(super) fn read_usage(&mut self, usage: &Value) {
         for key in USAGE_DETAILS {
-            if let Some(value) = usage.get(key).filter(|value| !value.is_null()) {
-                self.usage.insert(key.to_owned(), value.clone());
+            if let Some(value) = usage.get(key).and_then(|value| usage_detail(key, value)) {
+                self.usage.insert(key.to_owned(), value);
             }
         }
     }
+}
+
+/// The value in the form that ADK's clients accept; `None` if it has another form.
+fn usage_detail(key: &str, value: &Value) -> Option<Value> {
+    if key.ends_with("Count") {
+        return value.as_u64().map(Value::from);
+    }
+    if key == "trafficType" {
+        return value.as_str().map(Value::from);
+    }
+    let of_modality = |detail: &Value| {
+        let (modality, count) = (detail.get("modality")?.as_str()?, detail.get("tokenCount")?.as_u64()?);
+        Some(json!({"modality": modality, "tokenCount": count}))
+    };
+    let details: Vec<Value> = value.as_array()?.iter().filter_map(of_modality).collect();
+    (!details.is_empty()).then(|| details.into())
 }

@@ -97,6 +97,9 @@ pub fn unsupported_options(request: &ModelRequest) -> Vec<&'static str> {
         ("top_k", options.top_k.is_some() && !model.supports_sampling()),
         ("stop", options.stop.iter().filter(|stop| !stop.is_empty()).count() > MAX_STOPS),
         ("reasoning", options.reasoning == Some(ReasoningEffort::Off) && !model.can_disable_thinking()),
+        // Several calls are the default.
+        ("parallel_tool_calls", options.parallel_tool_calls == Some(false)),
+        ("prompt_cache_key", options.cache_key.is_some()),
         ("tool_choice", forced && tool_config(request, &ToolNames::for_request(request)).is_none()),
     ];
     omitted.into_iter().filter_map(|(name, is_omitted)| is_omitted.then_some(name)).collect()

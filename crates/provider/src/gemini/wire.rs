@@ -24,7 +24,7 @@ pub(super) struct GeminiCandidate {
     pub(super) index: Option<u64>,
     #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) content: Option<GeminiContent>,
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(alias = "finish_reason", deserialize_with = "lenient::text")]
     pub(super) finish_reason: Option<String>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) finish_message: Option<String>,
@@ -48,13 +48,13 @@ pub(super) struct GeminiPart {
     pub(super) text: Option<String>,
     #[serde(deserialize_with = "lenient::flag")]
     pub(super) thought: bool,
-    #[serde(deserialize_with = "lenient::text")]
+    #[serde(alias = "thought_signature", deserialize_with = "lenient::text")]
     pub(super) thought_signature: Option<String>,
-    #[serde(deserialize_with = "lenient::needed::object")]
+    #[serde(alias = "function_call", deserialize_with = "lenient::needed::object")]
     pub(super) function_call: Option<GeminiFunctionCall>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(alias = "inline_data", deserialize_with = "lenient::object")]
     pub(super) inline_data: Option<GeminiFile>,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(alias = "file_data", deserialize_with = "lenient::object")]
     pub(super) file_data: Option<GeminiFile>,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) executable_code: Option<GeminiCode>,

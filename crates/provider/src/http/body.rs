@@ -1,6 +1,9 @@
 //! The head and body of a response, with an idle timeout for each read.
 
-use super::transport_error;
+use super::{
+    inflate::{self, Inflater},
+    transport_error,
+};
 use crate::Error;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
@@ -18,6 +21,8 @@ pub(super) struct ResponseBody {
     pub(super) bytes: BoxStream<'static, Result<Bytes, Error>>,
     /// The timeout of one read. Any byte resets it, including those of SSE comments.
     pub(super) idle: Duration,
+    /// For a body that is compressed, although the request does not ask for it.
+    pub(super) inflater: Option<Inflater>,
 }
 
 /// Sends a request and waits for the response head.
@@ -40,11 +45,28 @@ pub(super) async fn send(
         .bytes_stream()
         .map_err(move |error| transport_error::connection_lost(name.clone(), &error))
         .boxed();
-    Ok((head, ResponseBody { provider, bytes, idle }))
+    let inflater = inflate::for_headers(&provider, &head.headers)?;
+    Ok((head, ResponseBody { provider, bytes, idle, inflater }))
 }
 
 impl ResponseBody {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        loop {
+            let bytes = self.next_received().await?;
+            match (&mut self.inflater, bytes) {
+                (Some(inflater), Some(bytes)) => {
+                    let inflated = inflater.inflate(&self.provider, &bytes)?;
+                    if !inflated.is_empty() {
+                        return Ok(Some(inflated));
+                    }
+                }
+                (_, bytes) => return Ok(bytes),
+            }
+        }
+    }
+
+    /// The next bytes as they were received.
+    async fn next_received(&mut self) -> Result<Option<Bytes>, Error> {
         match tokio::time::timeout(self.idle, self.bytes.try_next()).await {
             Ok(bytes) => bytes,
             Err(_) => Err(Error::Stalled { provider: self.provider.clone(), after: self.idle }),

@@ -6,6 +6,7 @@
 //! | `surrogates` | escapes that a server splits over two frames |
 //! | `client` | proxies, certificates, timeouts |
 //! | `call`, `body` | one streaming call, from the request to its last event |
+//! | `inflate` | bodies that are compressed |
 //! | `fetch` | requests that return one JSON document |
 //! | [`JsonPostClient`] | POST of JSON without reading the response |
 //! | `transport_error` | transport failures and error responses as [`crate::Error`] |
@@ -20,6 +21,7 @@ mod client;
 #[cfg(test)]
 pub(crate) mod fake_server;
 mod fetch;
+mod inflate;
 mod json_post;
 mod line_buffer;
 mod secret;

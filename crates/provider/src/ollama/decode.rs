@@ -23,6 +23,9 @@ struct OllamaLine {
     model: Option<String>,
     #[serde(deserialize_with = "lenient::needed::object")]
     message: Option<OllamaMessage>,
+    /// The text of the generate API.
+    #[serde(deserialize_with = "lenient::text")]
+    response: Option<String>,
     #[serde(deserialize_with = "lenient::flag")]
     done: bool,
     #[serde(deserialize_with = "lenient::text")]
@@ -51,6 +54,10 @@ struct OllamaToolCall {
     id: Option<String>,
     #[serde(deserialize_with = "lenient::needed::object")]
     function: Option<OllamaFunction>,
+    /// The fields of the function, of servers that do not nest them.
+    #[serde(deserialize_with = "lenient::text")]
+    name: Option<String>,
+    arguments: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -70,8 +77,8 @@ impl OllamaDecoder {
         let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
         out.extend(non_empty(message.thinking).map(|text| StreamEvent::thought_delta(text, None)));
         out.extend(non_empty(message.content).map(StreamEvent::text));
-        for OllamaToolCall { id, function } in message.tool_calls.into_iter().flatten() {
-            let function = function.unwrap_or_default();
+        for OllamaToolCall { id, function, name, arguments } in message.tool_calls.into_iter().flatten() {
+            let function = function.unwrap_or(OllamaFunction { name, arguments });
             let name = self.names.original_name(&function.name.unwrap_or_default());
             self.calls.push(decoding::tool_call(id.unwrap_or_default(), name, function.arguments));
         }
@@ -83,13 +90,19 @@ impl crate::StreamDecoder for OllamaDecoder {
         if decoding::is_empty_frame(frame.data) {
             return Ok(());
         }
-        let line: OllamaLine = decoding::parse_frame(&self.provider, frame.data)?;
+        // Gateways send the lines as server-sent events.
+        let data = frame.data.trim_start();
+        let data = data.strip_prefix("data:").unwrap_or(data);
+        decoding::expect_object(&self.provider, data)?;
+        let line: OllamaLine = decoding::parse_frame(&self.provider, data)?;
         if !line.error.is_null()
             && let Some(error) = classify::error_in_json(&self.provider, None, &json!({"error": line.error}))
         {
             return Err(error);
         }
-        self.read_message(line.message.unwrap_or_default(), out);
+        let message =
+            line.message.unwrap_or(OllamaMessage { content: line.response, ..OllamaMessage::default() });
+        self.read_message(message, out);
         if !line.done {
             return Ok(());
         }

@@ -76,7 +76,13 @@ pub fn unsupported_options(options: &GenerationOptions) -> Vec<&'static str> {
         Some(ToolChoice::Required | ToolChoice::Named(_)) => Some("tool_choice"),
         Some(ToolChoice::Auto | ToolChoice::None) | None => None,
     };
-    choice.into_iter().chain(options.safety_settings.as_ref().map(|_| "safety_settings")).collect()
+    let others = [
+        options.safety_settings.as_ref().map(|_| "safety_settings"),
+        // Several calls are the default.
+        options.parallel_tool_calls.filter(|parallel| !parallel).map(|_| "parallel_tool_calls"),
+        options.cache_key.as_ref().map(|_| "prompt_cache_key"),
+    ];
+    choice.into_iter().chain(others.into_iter().flatten()).collect()
 }
 
 fn model_options(options: &GenerationOptions) -> Value {

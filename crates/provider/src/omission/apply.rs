@@ -17,6 +17,8 @@ pub(crate) fn omit_from_request(api: WireApi, request: &ModelRequest) -> Cow<'_,
             Omission::Tools => omit_tools(&mut request),
             Omission::Media(kind) => omit_media(&mut request, *kind),
             Omission::SystemRole => omit_system_role(&mut request),
+            Omission::Reasoning => request.options.reasoning = None,
+            Omission::AnswerSchema => omit_schema(&mut request),
             Omission::Field(path) if schema.contains(&path.as_str()) => omit_schema(&mut request),
             Omission::Field(_) => (),
         }

@@ -42,10 +42,10 @@ const RESPONSES: FieldRules = FieldRules {
 const ANTHROPIC: FieldRules = FieldRules {
     required: &["model", "messages", "max_tokens", "system", "tools"],
     groups: &["output_config"],
-    nested: &[(
-        "cache_control",
-        &["system.cache_control", "tools.cache_control", "messages.content.cache_control"],
-    )],
+    nested: &[
+        ("cache_control", &["system.cache_control", "tools.cache_control", "messages.content.cache_control"]),
+        ("disable_parallel_tool_use", &["tool_choice.disable_parallel_tool_use"]),
+    ],
     schema: &["output_config.format"],
     reasoning: &["thinking", "output_config.effort"],
 };

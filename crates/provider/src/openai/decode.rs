@@ -6,13 +6,14 @@
 
 use super::{
     reasoning_details::ReasoningDetails,
+    usage::OpenAiUsage,
     wire::{ChatChoice, ChatChunk, ChatDelta, ChatFunctionDelta, ChatToolCallDelta},
 };
 use crate::{
     Done, Error, FinishReason, ModelRequest, StreamEvent, StreamFrame, TokenUsage, ToolCall,
     citations::Citations, classify, decoding, tool_names::ToolNames,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 #[derive(Debug)]
 pub struct ChatDecoder {
@@ -25,6 +26,7 @@ pub struct ChatDecoder {
     /// The index of the first choice. Other choices are ignored.
     choice: Option<u64>,
     usage: Option<TokenUsage>,
+    usage_details: Map<String, Value>,
     model: Option<String>,
     citations: Citations,
 }
@@ -51,34 +53,60 @@ impl ChatDecoder {
             finish: None,
             choice: None,
             usage: None,
+            usage_details: Map::new(),
             model: None,
             citations: Citations::default(),
         }
     }
 
-    fn read_choice(&mut self, choice: ChatChoice, out: &mut Vec<StreamEvent>) {
+    fn read_choice(&mut self, choice: ChatChoice, out: &mut Vec<StreamEvent>) -> Result<(), Error> {
+        // The form of completions.
+        if choice.delta.is_none() && choice.message.is_none() {
+            emit(choice.text.unwrap_or_default(), false, out);
+        }
         for delta in choice.delta.into_iter().chain(choice.message) {
             self.read_delta(delta, out);
         }
+        self.read_usage(choice.usage.as_ref());
         self.finish = choice.finish_reason.filter(|reason| !reason.is_empty()).or(self.finish.take());
+        if choice.error.is_null() {
+            return Ok(());
+        }
+        let error = classify::error_in_json(&self.provider, None, &json!({"error": choice.error}));
+        error.map_or(Ok(()), Err)
     }
 
     fn read_delta(&mut self, delta: ChatDelta, out: &mut Vec<StreamEvent>) {
-        // Some servers send the same thought in both fields.
-        let thought = decoding::string_or_empty(delta.reasoning_content);
-        let thought = if thought.is_empty() { decoding::string_or_empty(delta.reasoning) } else { thought };
-        emit(thought, true, out);
+        // Some servers send the same thought in several fields.
+        let thoughts =
+            [delta.reasoning_content, delta.reasoning, delta.thinking].into_iter().map(thought_text);
+        let details = delta.reasoning_details.unwrap_or_default();
+        let thought =
+            thoughts.chain([super::reasoning_details::text(&details)]).find(|text| !text.is_empty());
+        emit(thought.unwrap_or_default(), true, out);
+        let is_thought =
+            delta.extra_content.pointer("/google/thought").is_some_and(|thought| *thought == true);
         match delta.content {
             Value::Array(parts) => parts.into_iter().for_each(|part| emit_part(part, out)),
-            content => emit(decoding::string_or_empty(content), false, out),
+            content => emit(decoding::string_or_empty(content), is_thought, out),
         }
         self.citations.add_annotations(delta.annotations.iter().flatten());
-        self.details.extend(delta.reasoning_details.unwrap_or_default());
+        self.details.extend(details);
         self.refusal.push_str(&decoding::string_or_empty(delta.refusal));
         let old = delta
             .function_call
             .map(|function| ChatToolCallDelta { function: Some(function), ..ChatToolCallDelta::default() });
         delta.tool_calls.into_iter().flatten().chain(old).for_each(|delta| self.merge_call_delta(delta));
+    }
+
+    /// Keeps the newest counts. Some servers end with an empty object.
+    fn read_usage(&mut self, usage: Option<&OpenAiUsage>) {
+        let Some(usage) = usage else { return };
+        let counts = usage.normalized();
+        if counts != TokenUsage::default() {
+            self.usage = Some(counts);
+            self.usage_details = usage.details();
+        }
     }
 
     fn merge_call_delta(&mut self, delta: ChatToolCallDelta) {
@@ -93,7 +121,7 @@ impl ChatDecoder {
         if call.id.is_empty() {
             call.id = id;
         }
-        if is_blank(&call.arguments) {
+        if is_blank(&call.arguments) || call.name.is_empty() {
             call.append_name(name);
         }
         call.append_arguments(arguments);
@@ -154,10 +182,9 @@ impl ChatDecoder {
         }
         out.extend(self.complete_calls(&finish).into_iter().map(StreamEvent::ToolCall));
         out.extend(self.usage.take().map(StreamEvent::Usage));
-        out.push(StreamEvent::Done(Done {
-            metadata: self.citations.take_metadata(),
-            ..Done::new(finish, self.model.take())
-        }));
+        let mut metadata = self.citations.take_metadata();
+        metadata.usage = std::mem::take(&mut self.usage_details);
+        out.push(StreamEvent::Done(Done { metadata, ..Done::new(finish, self.model.take()) }));
         Ok(())
     }
 
@@ -194,6 +221,7 @@ impl crate::StreamDecoder for ChatDecoder {
         if let Some(error) = decoding::named_error(&self.provider, frame) {
             return Err(error);
         }
+        decoding::expect_object(&self.provider, frame.data)?;
         let chunk: ChatChunk = decoding::parse_frame(&self.provider, frame.data)?;
         if !chunk.error.is_null()
             && let Some(error) = classify::error_in_json(&self.provider, None, &json!({"error": chunk.error}))
@@ -201,7 +229,9 @@ impl crate::StreamDecoder for ChatDecoder {
             return Err(error);
         }
         self.model = chunk.model.filter(|model| !model.is_empty()).or(self.model.take());
-        self.usage = chunk.usage.map(|usage| usage.normalized()).or(self.usage);
+        self.read_usage(chunk.x_groq.and_then(|holder| holder.usage).as_ref());
+        self.read_usage(chunk.usage.as_ref());
+        self.citations.add_sources(chunk.search_results.iter().chain(&chunk.citations).flatten());
         if chunk.choices.is_none()
             && let Ok(value) = serde_json::from_str(frame.data)
             && let Some(error) = classify::error_in_json(&self.provider, None, &value)
@@ -212,7 +242,7 @@ impl crate::StreamDecoder for ChatDecoder {
         for choice in chunk.choices.into_iter().flatten() {
             let index = choice.index.unwrap_or_default();
             if *self.choice.get_or_insert(index) == index {
-                self.read_choice(choice, out);
+                self.read_choice(choice, out)?;
             }
         }
         Ok(())
@@ -228,6 +258,7 @@ impl PartialChatCall {
         match (&mut self.arguments, delta) {
             (Value::String(text), Value::String(delta)) => text.push_str(&delta),
             (_, Value::Null) => {}
+            (arguments, delta) if is_blank(&delta) && !arguments.is_null() => {}
             (arguments, delta) => *arguments = delta,
         }
     }
@@ -251,7 +282,7 @@ impl PartialChatCall {
 
     fn is_complete(&self) -> bool {
         match &self.arguments {
-            Value::String(text) => serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok(),
+            Value::String(text) => serde_json::from_str::<Map<String, Value>>(text).is_ok(),
             arguments => arguments.is_object(),
         }
     }
@@ -262,6 +293,13 @@ impl PartialChatCall {
             ..decoding::tool_call(self.id, names.original_name(&self.name), self.arguments)
         }
     }
+}
+
+/// The text of reasoning, which some servers nest.
+fn thought_text(mut thought: Value) -> String {
+    let nested = ["content", "text", "summary"].into_iter().map(|key| take_field(&mut thought, key));
+    let nested = nested.map(decoding::string_or_empty).find(|text| !text.is_empty());
+    nested.unwrap_or_else(|| decoding::string_or_empty(thought))
 }
 
 fn is_blank(arguments: &Value) -> bool {

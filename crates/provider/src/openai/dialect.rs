@@ -9,6 +9,8 @@ pub struct Dialect {
     /// Schemas can be enforced with `strict`, and the answer's schema must be an object. Other servers accept any
     /// schema but may not know `strict`.
     pub strict: bool,
+    /// Requests may name their prompt cache.
+    pub prompt_cache_key: bool,
     pub echo: ReasoningEcho,
 }
 
@@ -25,10 +27,19 @@ pub enum ReasoningEcho {
 }
 
 impl Dialect {
-    pub const OPENAI: Self = Self { max_completion_tokens: true, strict: true, echo: ReasoningEcho::Nothing };
+    pub const OPENAI: Self = Self {
+        max_completion_tokens: true,
+        strict: true,
+        prompt_cache_key: true,
+        echo: ReasoningEcho::Nothing,
+    };
 
-    pub const COMPATIBLE: Self =
-        Self { max_completion_tokens: false, strict: false, echo: ReasoningEcho::Nothing };
+    pub const COMPATIBLE: Self = Self {
+        max_completion_tokens: false,
+        strict: false,
+        prompt_cache_key: false,
+        echo: ReasoningEcho::Nothing,
+    };
 
     /// The dialect of the server at this URL.
     pub fn for_base_url(base_url: &str) -> Self {
@@ -48,7 +59,7 @@ impl Dialect {
             ReasoningEcho::Nothing
         };
         let base = if is(&["openai.com", "openai.azure.com"]) { Self::OPENAI } else { Self::COMPATIBLE };
-        Self { echo, ..base }
+        Self { echo, prompt_cache_key: is(&["openai.com"]), ..base }
     }
 }
 
@@ -72,7 +83,8 @@ mod tests {
     #[test]
     fn dialect_is_selected_by_host_name() {
         assert_eq!(Dialect::for_base_url("https://api.openai.com/v1"), Dialect::OPENAI);
-        assert_eq!(Dialect::for_base_url("https://me.openai.azure.com:443/openai/v1"), Dialect::OPENAI);
+        let azure = Dialect { prompt_cache_key: false, ..Dialect::OPENAI };
+        assert_eq!(Dialect::for_base_url("https://me.openai.azure.com:443/openai/v1"), azure);
         assert_eq!(Dialect::for_base_url("https://api.DeepSeek.com").echo, ReasoningEcho::Reasoning);
         assert_eq!(
             Dialect::for_base_url("https://generativelanguage.googleapis.com/v1beta/openai/").echo,

@@ -57,12 +57,15 @@ pub(crate) fn encode_around(
     let stops: Vec<&String> = options.stop.iter().filter(|stop| !stop.is_empty()).take(MAX_STOPS).collect();
     let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, names));
     let format = options.response_schema.as_ref().and_then(|schema| response_format(schema, dialect));
+    let has_tools = !tools.is_empty();
     let limit = if dialect.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
     encoding::with_fields(
         json!({"model": request.model, "messages": messages}),
         [
-            ("tools", (!tools.is_empty()).then(|| tools.into())),
+            ("tools", has_tools.then(|| tools.into())),
             ("tool_choice", choice),
+            // Servers reject it without tools.
+            ("parallel_tool_calls", options.parallel_tool_calls.filter(|_| has_tools).map(Value::from)),
             ("temperature", encoding::clamped(options.temperature, 2.0)),
             ("top_p", encoding::clamped(options.top_p, 1.0)),
             // OpenAI itself rejects it, and the next request is without it; most other servers accept it.
@@ -74,6 +77,7 @@ pub(crate) fn encode_around(
             ("seed", options.seed.map(Value::from)),
             ("reasoning_effort", options.reasoning.map(|effort| effort_level(effort).into())),
             ("response_format", format),
+            ("prompt_cache_key", options.cache_key.clone().map(Value::from)),
             ("stream", stream.then(|| true.into())),
             ("stream_options", stream.then(|| json!({"include_usage": true}))),
         ],

@@ -16,4 +16,4 @@ pub(crate) use encode::{
     IDS, accepts_media, effort_level, empty_message, encode_around, encode_leading, encode_list,
 };
 pub(crate) use strict_schema::strict_schema;
-pub(crate) use usage::{OpenAiTokenDetails, normalize_usage};
+pub(crate) use usage::OpenAiUsage;

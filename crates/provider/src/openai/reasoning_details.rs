@@ -34,6 +34,14 @@ impl ReasoningDetails {
     }
 }
 
+/// The readable text of the fragments.
+pub(super) fn text(fragments: &[Value]) -> String {
+    let text = |fragment: &Value| {
+        ["text", "summary"].iter().find_map(|key| fragment.get(key)?.as_str().map(str::to_owned))
+    };
+    fragments.iter().filter_map(text).collect()
+}
+
 /// Chunks with the same type and index continue each other, unless their ids differ.
 fn is_continuation(last: &Map<String, Value>, fragment: &Map<String, Value>) -> bool {
     let id = |detail: &Map<String, Value>| detail.get("id").and_then(Value::as_str).map(str::to_owned);

@@ -1,8 +1,8 @@
 //! The chunks of a streamed response. Servers omit, null or reshape nearly every field, so nearly all are optional, and
 //! fields with several shapes stay a [`Value`].
 
-use super::usage::{OpenAiTokenDetails, normalize_usage};
-use crate::{TokenUsage, lenient};
+use super::usage::OpenAiUsage;
+use crate::lenient;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,7 +15,24 @@ pub(super) struct ChatChunk {
     #[serde(deserialize_with = "lenient::needed::list")]
     pub(super) choices: Option<Vec<ChatChoice>>,
     #[serde(deserialize_with = "lenient::object")]
-    pub(super) usage: Option<ChatUsage>,
+    pub(super) usage: Option<OpenAiUsage>,
+    /// Groq's own fields, with the usage.
+    #[serde(deserialize_with = "lenient::object")]
+    pub(super) x_groq: Option<UsageHolder>,
+    /// The addresses of the sources, of Perplexity and xAI.
+    #[serde(deserialize_with = "lenient::list")]
+    pub(super) citations: Option<Vec<Value>>,
+    /// The sources, of Perplexity.
+    #[serde(deserialize_with = "lenient::list")]
+    pub(super) search_results: Option<Vec<Value>>,
+}
+
+/// An object with usage in it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct UsageHolder {
+    #[serde(deserialize_with = "lenient::object")]
+    pub(super) usage: Option<OpenAiUsage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -30,6 +47,13 @@ pub(super) struct ChatChoice {
     pub(super) message: Option<ChatDelta>,
     #[serde(deserialize_with = "lenient::text")]
     pub(super) finish_reason: Option<String>,
+    #[serde(deserialize_with = "lenient::needed::text")]
+    pub(super) text: Option<String>,
+    /// OpenRouter.
+    pub(super) error: Value,
+    /// Moonshot.
+    #[serde(deserialize_with = "lenient::object")]
+    pub(super) usage: Option<OpenAiUsage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +64,7 @@ pub(super) struct ChatDelta {
     pub(super) content: Value,
     pub(super) reasoning_content: Value,
     pub(super) reasoning: Value,
+    pub(super) thinking: Value,
     /// OpenRouter only.
     #[serde(deserialize_with = "lenient::list")]
     pub(super) reasoning_details: Option<Vec<Value>>,
@@ -51,6 +76,8 @@ pub(super) struct ChatDelta {
     /// The form of a call before `tool_calls`.
     #[serde(deserialize_with = "lenient::needed::object")]
     pub(super) function_call: Option<ChatFunctionDelta>,
+    /// Google marks text that is reasoning.
+    pub(super) extra_content: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -72,36 +99,4 @@ pub(super) struct ChatFunctionDelta {
     pub(super) name: Option<String>,
     /// A chunk of JSON text, or the whole object.
     pub(super) arguments: Value,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ChatUsage {
-    #[serde(deserialize_with = "lenient::count")]
-    prompt_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::count")]
-    completion_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::count")]
-    total_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::object")]
-    prompt_tokens_details: Option<OpenAiTokenDetails>,
-    #[serde(deserialize_with = "lenient::object")]
-    completion_tokens_details: Option<OpenAiTokenDetails>,
-    /// DeepSeek's field for cached tokens.
-    #[serde(deserialize_with = "lenient::count")]
-    prompt_cache_hit_tokens: Option<u64>,
-}
-
-impl ChatUsage {
-    pub(super) fn normalized(&self) -> TokenUsage {
-        let cached = self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
-        let reasoning = self.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
-        normalize_usage(
-            self.prompt_tokens.unwrap_or_default(),
-            cached.or(self.prompt_cache_hit_tokens).unwrap_or_default(),
-            self.completion_tokens.unwrap_or_default(),
-            reasoning.unwrap_or_default(),
-            self.total_tokens,
-        )
-    }
 }

@@ -20,6 +20,8 @@ pub struct ProviderEndpoint {
     pub key: Option<SecretString>,
     /// Sent with every request; they override the headers of the wire format.
     pub headers: Vec<(String, SecretString)>,
+    /// The variables in the extra fields of requests, as they are written between `${` and `}`, with their values.
+    pub body_variables: Vec<(String, SecretString)>,
     /// The OpenAI organization that is billed.
     pub organization: Option<String>,
     /// A PEM file with certificates that are trusted in addition to the system's.
@@ -37,6 +39,7 @@ impl ProviderEndpoint {
             base_url: base_url.into(),
             key: None,
             headers: Vec::new(),
+            body_variables: Vec::new(),
             organization: None,
             ca_file: None,
             connect_timeout: Duration::from_secs(10),
@@ -52,9 +55,10 @@ impl ProviderEndpoint {
         http::mask(&address, &self.secrets())
     }
 
-    /// Values to mask in messages: the key, each word of the headers, and the query of the URL.
+    /// Values to mask in messages: the key, each word of the headers and of the variables in bodies, and the query of the URL.
     pub(super) fn secrets(&self) -> Vec<SecretString> {
-        let header_words = self.headers.iter().flat_map(|(_, value)| value.reveal().split_whitespace());
+        let values = self.headers.iter().chain(&self.body_variables);
+        let header_words = values.flat_map(|(_, value)| value.reveal().split_whitespace());
         // Short values, such as `true`, are not secret.
         let mut secrets: Vec<SecretString> =
             header_words.filter(|word| word.len() >= 8).map(SecretString::new).collect();

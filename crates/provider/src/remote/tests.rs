@@ -263,7 +263,7 @@ async fn stream_begins_with_the_body_that_is_sent() {
     let remote = RemoteProvider::new(endpoint(WireApi::Chat, &server.url));
     let events: Vec<StreamEvent> = remote.stream(request()).collect().await;
     let Some(StreamEvent::Sent(body)) = events.first() else { panic!("{events:?}") };
-    assert_eq!(Some(body), remote.encode(&request()).as_ref());
+    assert_eq!(Some(body), remote.encode(&request()).map(|encoded| encoded.sent).as_ref());
     let received = server.requests.await.unwrap().remove(0);
     assert!(received.ends_with(std::str::from_utf8(body).unwrap()), "{received}");
 }

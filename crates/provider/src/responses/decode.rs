@@ -84,6 +84,17 @@ impl ResponsesDecoder {
                 self.emit_text(at, part, decoding::string_or_empty(event.delta), out);
             }
             "response.output_text.annotation.added" => self.citations.add_annotations([&event.annotation]),
+            // Servers that send no deltas.
+            "response.output_text.done" => {
+                let at = self.find_or_start(key(ItemKind::Message));
+                if self.items[at].emitted.is_empty() {
+                    let part = event.content_index.unwrap_or_default();
+                    self.emit_text(at, part, decoding::string_or_empty(event.text), out);
+                }
+            }
+            "response.refusal.done" if self.refusal.is_empty() => {
+                self.refusal = decoding::string_or_empty(event.refusal);
+            }
             "response.refusal.delta" => self.refusal.push_str(&decoding::string_or_empty(event.delta)),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let at = self.find_or_start(key(ItemKind::Call));
@@ -304,11 +315,12 @@ impl ResponsesDecoder {
                 DeferredItem::Call(at) => out.extend(self.take_call(at, &finish).map(StreamEvent::ToolCall)),
             }
         }
-        out.extend(response.usage.map(|usage| StreamEvent::Usage(usage.normalized())));
-        out.push(StreamEvent::Done(Done {
-            metadata: self.citations.take_metadata(),
-            ..Done::new(finish, response.model)
-        }));
+        let mut metadata = self.citations.take_metadata();
+        if let Some(usage) = &response.usage {
+            out.push(StreamEvent::Usage(usage.normalized()));
+            metadata.usage = usage.details();
+        }
+        out.push(StreamEvent::Done(Done { metadata, ..Done::new(finish, response.model) }));
         Ok(())
     }
 
@@ -347,6 +359,7 @@ impl crate::StreamDecoder for ResponsesDecoder {
         if let Some(error) = decoding::named_error(&self.provider, frame) {
             return Err(error);
         }
+        decoding::expect_object(&self.provider, frame.data)?;
         let mut event: ResponsesEvent = decoding::parse_frame(&self.provider, frame.data)?;
         if !event.error.is_null() {
             return Err(self.error_from(&json!({"error": event.error})));

@@ -58,6 +58,7 @@ pub(crate) fn encode_around(
     let instructions: Vec<String> = system.into_iter().flat_map(text_parts).chain(instruction).collect();
     let tools: Vec<Value> = request.tools.iter().map(|spec| tool_declaration(spec, names)).collect();
     let choice = options.tool_choice.as_ref().and_then(|choice| tool_choice(choice, request, names));
+    let has_tools = !tools.is_empty();
     let reasoning = options.reasoning.map(|effort| match effort_level(effort) {
         "none" => json!({"effort": "none"}),
         level => json!({"effort": level, "summary": "auto"}),
@@ -69,13 +70,15 @@ pub(crate) fn encode_around(
             ("instructions", (!instructions.is_empty()).then(|| instructions.join("\n").into())),
             ("input", Some(items)),
             ("include", include),
-            ("tools", (!tools.is_empty()).then(|| tools.into())),
+            ("tools", has_tools.then(|| tools.into())),
             ("tool_choice", choice),
+            ("parallel_tool_calls", options.parallel_tool_calls.filter(|_| has_tools).map(Value::from)),
             ("reasoning", reasoning),
             ("text", format.map(|format| json!({"format": format}))),
             ("temperature", encoding::clamped(options.temperature, 2.0)),
             ("top_p", encoding::clamped(options.top_p, 1.0)),
             ("max_output_tokens", options.max_output_tokens.map(|limit| limit.max(MIN_OUTPUT_TOKENS).into())),
+            ("prompt_cache_key", options.cache_key.clone().map(Value::from)),
             ("stream", stream.then(|| true.into())),
         ],
     )

@@ -1,10 +1,7 @@
 //! The events of a streamed response, with their items and the final response.
 
-use crate::{
-    TokenUsage, lenient,
-    openai::{OpenAiTokenDetails, normalize_usage},
-};
-use serde::Deserialize;
+use crate::{lenient, openai::OpenAiUsage};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 #[derive(Debug, Default, Deserialize)]
@@ -21,6 +18,8 @@ pub(super) struct ResponsesEvent {
     #[serde(deserialize_with = "lenient::count")]
     pub(super) summary_index: Option<u64>,
     pub(super) delta: Value,
+    pub(super) text: Value,
+    pub(super) refusal: Value,
     pub(super) arguments: Value,
     pub(super) item: Value,
     pub(super) annotation: Value,
@@ -38,7 +37,7 @@ pub(super) enum ResponsesItem {
     Message {
         #[serde(default, deserialize_with = "lenient::text")]
         id: Option<String>,
-        #[serde(default, deserialize_with = "lenient::list")]
+        #[serde(default, deserialize_with = "content")]
         content: Option<Vec<ResponsesContent>>,
         #[serde(default, deserialize_with = "lenient::text")]
         phase: Option<String>,
@@ -81,6 +80,16 @@ pub(super) enum ResponsesItem {
     Other,
 }
 
+/// A list of parts, or a text.
+fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ResponsesContent>>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(text) => {
+            Ok(Some(vec![ResponsesContent { text: Some(text), ..ResponsesContent::default() }]))
+        }
+        other => lenient::list(other).map_err(de::Error::custom),
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResponsesContent {
@@ -102,7 +111,7 @@ pub(super) struct ResponsesBody {
     #[serde(deserialize_with = "lenient::list")]
     pub(super) output: Option<Vec<Value>>,
     #[serde(deserialize_with = "lenient::object")]
-    pub(super) usage: Option<ResponsesUsage>,
+    pub(super) usage: Option<OpenAiUsage>,
     pub(super) error: Value,
     #[serde(deserialize_with = "lenient::object")]
     pub(super) incomplete_details: Option<ResponsesIncompleteDetails>,
@@ -113,33 +122,4 @@ pub(super) struct ResponsesBody {
 pub(super) struct ResponsesIncompleteDetails {
     #[serde(deserialize_with = "lenient::text")]
     pub(super) reason: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ResponsesUsage {
-    #[serde(deserialize_with = "lenient::count")]
-    input_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::count")]
-    output_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::count")]
-    total_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient::object")]
-    input_tokens_details: Option<OpenAiTokenDetails>,
-    #[serde(deserialize_with = "lenient::object")]
-    output_tokens_details: Option<OpenAiTokenDetails>,
-}
-
-impl ResponsesUsage {
-    pub(super) fn normalized(&self) -> TokenUsage {
-        let cached = self.input_tokens_details.as_ref().and_then(|details| details.cached_tokens);
-        let reasoning = self.output_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);
-        normalize_usage(
-            self.input_tokens.unwrap_or_default(),
-            cached.unwrap_or_default(),
-            self.output_tokens.unwrap_or_default(),
-            reasoning.unwrap_or_default(),
-            self.total_tokens,
-        )
-    }
 }

@@ -114,6 +114,6 @@ pub(super) struct ScriptUsage {
 impl From<ScriptUsage> for TokenUsage {
     fn from(usage: ScriptUsage) -> Self {
         let ScriptUsage { input, output, cached, reasoning } = usage;
-        Self { input, cached, output, reasoning }
+        Self { input, cached, output, reasoning, ..Self::default() }
     }
 }

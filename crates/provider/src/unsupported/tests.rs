@@ -48,8 +48,7 @@ fn request() -> ModelRequest {
             tool_choice: Some(ToolChoice::Auto),
             ..GenerationOptions::default()
         },
-        omitted: Vec::new(),
-        prefix: None,
+        ..ModelRequest::default()
     }
 }
 

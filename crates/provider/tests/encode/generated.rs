@@ -169,7 +169,7 @@ pub(crate) fn requests() -> impl Strategy<Value = GeneratedRequest> {
             let mut names = HashSet::new();
             tools.retain(|tool| names.insert(tool.name.clone()));
             GeneratedRequest {
-                request: ModelRequest { model, messages, tools, options, omitted: Vec::new(), prefix: None },
+                request: ModelRequest { model, messages, tools, options, ..ModelRequest::default() },
                 calls,
             }
         },

@@ -4,7 +4,7 @@
 use super::{Attempts, Stage, head};
 use crate::model::{
     context_budget,
-    memory::KnownLimits,
+    memory::{ContextEstimate, KnownLimits},
     notice::{Notice, NoticeKind},
     target::RequestLimits,
 };
@@ -18,15 +18,20 @@ impl Attempts {
     /// The next request, within what is known of the model.
     pub(super) fn next_request(&mut self) -> ModelRequest {
         let target = &self.targets[self.at];
-        let (known, warning) = target.known();
-        let mut omitted = known.omitted;
+        let (mut known, warning) = target.known();
+        let mut omitted = std::mem::take(&mut known.omitted);
         let learned = self.learned.omitted.iter().filter(|what| !omitted.contains(what)).cloned();
         omitted.extend(learned.collect::<Vec<_>>());
+        self.estimate = known.estimate;
+        // The estimate does not limit a request that was shortened already.
+        let estimate = known.estimate.filter(|_| self.limits.room.is_none());
+        let known = KnownLimits { omitted: Vec::new(), estimate, context: known.context };
         self.limits = RequestLimits {
             room: self.limits.room,
-            context: known.context.into_iter().chain(self.stated).min(),
+            context: known.size().into_iter().chain(self.stated).min(),
             output: target.output(),
             omitted,
+            options: target.fixed_options(&self.request.scope),
         };
         let request = target.request(&self.request, &self.limits);
         if let Some(warning) = warning {
@@ -35,11 +40,34 @@ impl Attempts {
         request
     }
 
-    /// A remembered capability that the request uses and the model does not have.
+    /// A known capability that the request uses and the model does not have.
     pub(super) fn missing_capability(&self, request: &ModelRequest) -> Option<Omission> {
         let mut missing =
             request.omitted.iter().filter(|what| what.is_capability() && what.applies_to(request));
         missing.find(|what| !self.learned.omitted.contains(what)).cloned()
+    }
+
+    /// Warns of what the request leaves out although it was asked for.
+    pub(super) fn warn_of_missing_parts(&mut self, request: &ModelRequest) {
+        let target = &self.targets[self.at];
+        let is_reported = |what: &&Omission| {
+            (what.is_capability() || **what == Omission::Reasoning)
+                && what.applies_to(request)
+                && !self.learned.omitted.contains(what)
+        };
+        let source = |what: &Omission| match target.is_missing(what) {
+            true => {
+                format!("; if it does, set `capabilities` in [models.\"{}\"] of lango.toml", target.name())
+            }
+            false => "; `lango models` shows more".to_owned(),
+        };
+        let texts: Vec<String> = request
+            .omitted
+            .iter()
+            .filter(is_reported)
+            .map(|what| format!("{what} is left out: the model does not support it{}", source(what)))
+            .collect();
+        texts.into_iter().for_each(|text| self.warn(text));
     }
 
     /// Shortens a conversation that is too long, once. If the model rejects it again, the error is final for this
@@ -50,12 +78,19 @@ impl Attempts {
         }
         let sent = self.targets[self.at].request(&self.request, &self.limits);
         let stated = context_budget::limit_in(&error.to_string());
-        let Some(room) = context_budget::shorter(&sent, stated) else { return false };
+        let rejected = context_budget::size_of(&sent);
+        // A request of this size was accepted before.
+        let accepted = self.estimate.map(|estimate| estimate.accepted).filter(|size| *size < rejected);
+        let accepted =
+            accepted.filter(|_| stated.is_none()).map(|size| context_budget::of_context(size, &sent));
+        let Some(room) = accepted.or_else(|| context_budget::shorter(&sent, stated)) else { return false };
         // A limit that the rejected request keeps by the estimate does not prevent the next rejection.
         let is_effective = |context: &u32| context_budget::of_context(*context, &sent) == room;
         self.stated = stated;
-        self.learned.context =
-            stated.filter(is_effective).or_else(|| Some(context_budget::context_for(room, &sent)));
+        self.learned.context = stated.filter(is_effective);
+        let accepted = context_budget::context_for(room, &sent).min(rejected);
+        let estimate = ContextEstimate { accepted, rejected };
+        self.learned.estimate = self.learned.context.is_none().then_some(estimate);
         self.limits.room = Some(room);
         let message = format!("{}; retrying with a shortened conversation", head(error));
         self.notify(Notice::new(NoticeKind::Shorter, message, self.targets[self.at].name()));
@@ -79,14 +114,21 @@ impl Attempts {
     /// Remembers that the model does not have a capability, although no request succeeded without it: another model is
     /// called instead.
     pub(super) fn remember_missing(&mut self, what: &Omission) {
-        let missing = KnownLimits { omitted: vec![what.clone()], context: None };
+        let missing = KnownLimits { omitted: vec![what.clone()], ..KnownLimits::default() };
         if let Some(warning) = self.targets[self.at].learn(&missing) {
             self.warn(warning);
         }
     }
 
-    /// Remembers what the successful request was built with.
+    /// Remembers what the successful request was built with. A request that is larger than those before raises the estimate of the
+    /// context size.
     pub(super) fn remember(&mut self) {
+        if self.learned.estimate.is_none()
+            && let Some(estimate) = self.estimate.take()
+        {
+            let sent = self.targets[self.at].request(&self.request, &self.limits);
+            self.learned.estimate = estimate.accept(context_budget::size_of(&sent));
+        }
         if self.learned != KnownLimits::default()
             && let Some(warning) = self.targets[self.at].learn(&self.learned)
         {
@@ -98,11 +140,12 @@ impl Attempts {
         self.limits = RequestLimits::default();
         self.learned = KnownLimits::default();
         self.stated = None;
+        self.estimate = None;
     }
 
     /// Marks an answer to a request without some parts, unless it has another notice.
     pub(super) fn with_unsupported_notice(&self, response: LlmResponse) -> LlmResponse {
-        if self.learned.omitted.is_empty() || response.custom_metadata.is_some() {
+        if self.learned.omitted.is_empty() || Notice::is_on(&response) {
             return response;
         }
         let target = &self.targets[self.at];
@@ -110,6 +153,6 @@ impl Attempts {
         let message =
             format!("{} answered without {}, which it does not support", target.name(), parts.join(", "));
         let notice = Notice::new(NoticeKind::Unsupported, message, target.name());
-        LlmResponse { custom_metadata: notice.metadata(), ..response }
+        notice.mark(response)
     }
 }

@@ -8,7 +8,7 @@ fn at(model: &str) -> ModelAddress {
 }
 
 fn field(name: &str) -> KnownLimits {
-    KnownLimits { omitted: vec![Omission::Field(name.to_owned())], context: None }
+    KnownLimits { omitted: vec![Omission::Field(name.to_owned())], ..KnownLimits::default() }
 }
 
 fn later(days: u64) -> SystemTime {
@@ -21,12 +21,35 @@ fn facts_are_merged_and_read_by_another_process() {
     let path = home.path().join("below/memory.json");
     let one = ModelMemory::in_file(path.clone());
     assert_eq!(one.learn(&at("m"), &field("seed")), None);
-    one.learn(&at("m"), &KnownLimits { omitted: vec![Omission::Tools], context: Some(4_096) });
+    one.learn(
+        &at("m"),
+        &KnownLimits { omitted: vec![Omission::Tools], context: Some(4_096), estimate: None },
+    );
     one.learn(&at("m"), &field("seed"));
     let (known, warning) = ModelMemory::in_file(path).known(&at("m"));
     assert_eq!(known.omitted, [Omission::Tools, Omission::Field("seed".to_owned())]);
     assert_eq!((known.context, warning), (Some(4_096), None));
     assert_eq!(one.known(&at("other")).0, KnownLimits::default());
+}
+
+#[test]
+fn estimate_is_the_middle_of_its_range_until_the_range_is_narrow() {
+    let estimate = |accepted, rejected| ContextEstimate { accepted, rejected };
+    assert_eq!(estimate(4_000, 8_000).limit(), Some(6_000));
+    assert_eq!(estimate(7_000, 8_000).limit(), Some(7_000));
+    assert_eq!(estimate(9_000, 8_000).limit(), None, "the server accepts more now");
+    assert_eq!(estimate(4_000, 8_000).accept(6_000), Some(estimate(6_000, 8_000)));
+    assert_eq!(estimate(4_000, 8_000).accept(4_100), None);
+}
+
+#[test]
+fn stated_size_replaces_an_estimate() {
+    let memory = ModelMemory::default();
+    let estimate = ContextEstimate { accepted: 4_000, rejected: 8_000 };
+    memory.learn(&at("m"), &KnownLimits { estimate: Some(estimate), ..KnownLimits::default() });
+    assert_eq!(memory.known(&at("m")).0.size(), Some(6_000));
+    memory.learn(&at("m"), &KnownLimits { context: Some(7_500), ..KnownLimits::default() });
+    assert_eq!(memory.known(&at("m")).0, KnownLimits { context: Some(7_500), ..KnownLimits::default() });
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use provider::{
-    Done, Error, MessagePart, ModelMessage, ModelRequest, ModelStream, Provider, Role, StreamEvent, ToolCall,
-    WireApi,
+    Done, EncodedBody, Error, MessagePart, ModelMessage, ModelRequest, ModelStream, Provider, Role,
+    StreamEvent, ToolCall, WireApi,
 };
 use serde_json::Value;
 use std::{
@@ -79,8 +79,8 @@ impl Provider for Fake {
         opened.into_stream().flatten().boxed()
     }
 
-    fn encode(&self, request: &ModelRequest) -> Option<Bytes> {
-        Some(body(request))
+    fn encode(&self, request: &ModelRequest) -> Option<EncodedBody> {
+        Some(body(request).into())
     }
 }
 

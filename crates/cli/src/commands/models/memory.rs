@@ -63,11 +63,11 @@ pub(super) fn write_remembered(
 fn describe(limits: &KnownLimits) -> String {
     let parts: Vec<String> = limits.omitted.iter().map(ToString::to_string).collect();
     let unsupported = (!parts.is_empty()).then(|| format!("does not support {}", parts.join(", ")));
-    let context = limits.context.map(|tokens| format!("context {tokens} tokens"));
+    let context = limits.size().map(|tokens| format!("context {tokens} tokens"));
     unsupported.into_iter().chain(context).collect::<Vec<_>>().join("; ")
 }
 
 pub(super) fn as_json(model: &RememberedModel) -> Value {
     let unsupported: Vec<String> = model.limits.omitted.iter().map(provider::Omission::key).collect();
-    json!({"id": model.at.model, "unsupported": unsupported, "context": model.limits.context})
+    json!({"id": model.at.model, "unsupported": unsupported, "context": model.limits.size()})
 }

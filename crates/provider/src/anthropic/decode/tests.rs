@@ -347,3 +347,28 @@ fn citation_deltas_are_citations() {
         "{decoded}"
     );
 }
+
+#[test]
+fn cache_writes_and_thinking_are_counted() {
+    let stream = r#"
+        {"type":"message_start","message":{"usage":{"input_tokens":5,"cache_read_input_tokens":7,"cache_creation_input_tokens":30,"cache_creation":{"ephemeral_5m_input_tokens":10,"ephemeral_1h_input_tokens":20}}}}
+        {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}
+        {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9,"output_tokens_details":{"thinking_tokens":4}}}
+        {"type":"message_stop"}
+    "#;
+    let decoder = AnthropicDecoder::new("p", &ModelRequest::default());
+    let (events, outcome) = test_fixture::decode_stream(decoder, stream);
+    outcome.unwrap();
+    let usage = events
+        .into_iter()
+        .find_map(|event| if let StreamEvent::Usage(usage) = event { Some(usage) } else { None });
+    let expected = TokenUsage {
+        input: 42,
+        cached: 7,
+        output: 5,
+        reasoning: 4,
+        cache_written: 30,
+        cache_written_hour: 20,
+    };
+    assert_eq!(usage, Some(expected));
+}

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{ModelMessage, Role, ToolResult, gemini::encode, test_fixture};
 use insta::assert_snapshot;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn decode(stream: &str) -> String {
     test_fixture::describe_stream(GeminiDecoder::new("gemini", &ModelRequest::default()), stream)

@@ -177,7 +177,8 @@ async fn every_byte_resets_the_idle_timeout() {
         Ok(text.into())
     };
     let bytes = stream::iter(["data: ", "a", "\n\n", ": co\n", "data: stop\n", "\n"]).then(chunk).boxed();
-    let body = ResponseBody { provider: "fake".to_owned(), bytes, idle: Duration::from_secs(10) };
+    let body =
+        ResponseBody { provider: "fake".to_owned(), bytes, idle: Duration::from_secs(10), inflater: None };
     let splitter = Splitter::new(Framing::Sse);
     let answer = ResponseReader {
         body,
