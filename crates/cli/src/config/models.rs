@@ -4,7 +4,7 @@ use super::{ConfigError, Env, Providers};
 use bridge::model::Retries;
 use provider::catalogue::{self, PublishedPrices};
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf, time::Duration};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -94,7 +94,7 @@ pub(super) struct Retry {
     ///
     /// Default: `4`
     /// Environment: `LANGO_RETRY_ATTEMPTS`
-    attempts: Option<u32>,
+    attempts: Option<NonZeroU32>,
     /// The longest wait between two attempts. If the provider asks for a longer one, the fallback is used.
     ///
     /// Default: `60`
@@ -108,11 +108,11 @@ impl Retry {
         let default = Retries::default();
         let attempts = env.number("LANGO_RETRY_ATTEMPTS")?.or(self.attempts);
         let variable = "LANGO_RETRY_MAX_WAIT_S";
-        let max_wait = env.number::<f64>(variable)?.map(Seconds::try_from).transpose();
+        let max_wait = env.decimal(variable)?.map(Seconds::try_from).transpose();
         let max_wait =
             max_wait.map_err(|message| ConfigError::Value { path: PathBuf::from(variable), message })?;
         Ok(Retries {
-            attempts: attempts.unwrap_or(default.attempts),
+            attempts: attempts.map_or(default.attempts, NonZeroU32::get),
             cap: max_wait.or(self.max_wait).map_or(default.cap, Seconds::time),
             ..default
         })
