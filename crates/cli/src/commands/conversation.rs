@@ -129,6 +129,11 @@ impl Conversation {
         Ok(self.store.load(&self.key, TailBudget::NONE).await?.map(|found| found.row))
     }
 
+    /// Whether an answer may be discarded and begin again: only a model with other agents can name one that does not exist.
+    pub(crate) fn may_start_over(&self) -> bool {
+        self.app.agent.tree().nodes().nth(1).is_some()
+    }
+
     /// Whether the question is one for input whose call was interrupted.
     pub(crate) fn is_interrupted(&self, question: &Question) -> bool {
         question.request.input().is_some() && !self.app.agent.awaits_input(&self.key, question)

@@ -5,7 +5,7 @@ mod programs;
 use super::survey::{Report, survey};
 use crate::{
     args::DoctorArgs,
-    config::{BUILT_IN_APP, ConfigError, Key, ProviderConfig, Settings, loopback_port},
+    config::{BUILT_IN_APP, ConfigError, Key, ProviderConfig, Settings, VARIABLES, loopback_port},
     screen::{Style, format_error, json, one_line},
     wiring::{self, PlanOptions, Toolbox},
 };
@@ -89,6 +89,7 @@ fn line(finding: &Finding, style: Style) -> String {
 
 async fn examine(settings: &Settings) -> Vec<Finding> {
     let mut findings = vec![configuration(settings)];
+    findings.extend(unknown_variables(settings));
     findings.extend(folder(settings));
     findings.push(database(settings).await);
     findings.extend(agents(settings).await);
@@ -108,6 +109,19 @@ fn configuration(settings: &Settings) -> Finding {
         None => "there is no lango.toml; the defaults apply".to_owned(),
     };
     Finding::new("configuration", Health::Ok, message)
+}
+
+/// Variables with the prefix of this program that it does not have.
+fn unknown_variables(settings: &Settings) -> impl Iterator<Item = Finding> {
+    settings.unknown_variables.iter().map(|name| {
+        let similarity = |known: &&str| strsim::jaro_winkler(name, known);
+        let nearest = VARIABLES.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+        let advice = match nearest.filter(|nearest| similarity(nearest) > 0.9) {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => "it has no effect".to_owned(),
+        };
+        Finding::new("variable", Health::Warn, format!("{name} is not a variable of lango; {advice}"))
+    })
 }
 
 /// The folder, if its settings are not used.

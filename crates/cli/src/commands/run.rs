@@ -25,10 +25,8 @@ pub(crate) async fn run(settings: &Settings, run: RunArgs) -> anyhow::Result<()>
     }
     let mode = if run.json { Mode::Json } else { Mode::Answer };
     let style = Style::new(settings.color && io::stderr().is_terminal());
-    // Only a model with other agents can name one that does not exist.
-    let may_start_over = conversation.app.agent.tree().nodes().nth(1).is_some();
     let view = View::new(mode, style, settings.models.clone())
-        .holding_text(may_start_over && !io::stdout().is_terminal());
+        .holding_text(conversation.may_start_over() && !io::stdout().is_terminal());
     let done = converse(&conversation, content, (&view, style), &mut interrupts).await;
     // Also after an error, and after the turns that follow approvals: their spans are lost otherwise.
     conversation.close().await;

@@ -3,6 +3,29 @@
 use super::{ConfigError, ModelName};
 use std::{collections::HashMap, ffi::OsString, path::PathBuf};
 
+/// The variables of this program.
+pub(crate) const VARIABLES: [&str; 19] = [
+    "LANGO_AGENTS_DIR",
+    "LANGO_APP",
+    "LANGO_DATABASE",
+    "LANGO_DISCOVER",
+    "LANGO_FALLBACK",
+    "LANGO_HISTORY_MAX_MESSAGES",
+    "LANGO_HISTORY_RETAIN",
+    "LANGO_HOME",
+    "LANGO_LIMITS_COST",
+    "LANGO_LIMITS_MODEL_CALLS",
+    "LANGO_LIMITS_TOKENS",
+    "LANGO_LIMITS_TOOL_CALLS",
+    "LANGO_MAX_MESSAGE_TOKEN_BUDGET",
+    "LANGO_MODEL",
+    "LANGO_RETRY_ATTEMPTS",
+    "LANGO_RETRY_MAX_WAIT_S",
+    "LANGO_SERVER_TOKEN",
+    "LANGO_TELEMETRY_CONTENT",
+    "LANGO_USER",
+];
+
 /// The variables at the start of the program. It has no `Debug`: some of them are secrets.
 #[derive(Clone, Default)]
 pub(crate) struct Env(HashMap<String, OsString>);
@@ -42,12 +65,24 @@ impl Env {
 
     pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, ConfigError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        let invalid = |_| ConfigError::Variable {
-            name: name.to_owned(),
-            value: text.clone(),
-            wanted: "a whole number",
+        let wanted = match text.trim().parse::<i128>() {
+            Ok(_) => "in the permitted range",
+            Err(_) => "a whole number",
         };
-        text.trim().parse().map(Some).map_err(invalid)
+        parse(name, &text, wanted)
+    }
+
+    /// A number that may have a fraction.
+    pub(super) fn decimal(&self, name: &str) -> Result<Option<f64>, ConfigError> {
+        self.text(name)?.map_or(Ok(None), |text| parse(name, &text, "a number"))
+    }
+
+    /// The variables of this program's prefix that it does not have, sorted.
+    pub(super) fn unknown(&self) -> Vec<String> {
+        let is_unknown = |name: &&String| name.starts_with("LANGO_") && !VARIABLES.contains(&name.as_str());
+        let mut unknown: Vec<String> = self.0.keys().filter(is_unknown).cloned().collect();
+        unknown.sort();
+        unknown
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ConfigError> {
@@ -86,6 +121,29 @@ impl Env {
     }
 }
 
+fn parse<T: std::str::FromStr>(
+    name: &str,
+    text: &str,
+    wanted: &'static str,
+) -> Result<Option<T>, ConfigError> {
+    let invalid = |_| ConfigError::Variable { name: name.to_owned(), value: text.to_owned(), wanted };
+    text.trim().parse().map(Some).map_err(invalid)
+}
+
 fn named(variable: &str, name: &str) -> ModelName {
     ModelName { name: name.to_owned(), base: PathBuf::new(), source: variable.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VARIABLES;
+
+    #[test]
+    fn every_documented_variable_is_known() {
+        let page = include_str!("../../../../docs/src/configuration.md");
+        let named = page.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'));
+        for name in named.filter(|name| name.starts_with("LANGO_")) {
+            assert!(VARIABLES.contains(&name), "{name}");
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! `[mcp.<name>]` in `lango.toml`, the `.mcp.json` of a project, and `[commands.<name>]`: MCP servers and commands as tools.
 
-use super::{
-    ConfigError, Env, Filled, SettingsOrigin, models::Seconds, parser_message::plain_message, template,
-};
+mod project;
+
+pub(super) use project::ProjectSource;
+
+use super::{ConfigError, Env, Filled, SettingsOrigin, models::Seconds, template};
 use ::tools::{
     Effect, Safety, Spec,
     command::CommandConfig,
@@ -97,23 +99,6 @@ struct ServerTool {
     enabled: Option<bool>,
 }
 
-/// The project file. Unknown keys are ignored: other programs read it too.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ProjectFile {
-    mcp_servers: BTreeMap<String, ProjectServer>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ProjectServer {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    #[serde(flatten)]
-    transport: TransportConfig,
-    disabled: bool,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct CommandSection {
@@ -188,39 +173,6 @@ pub(crate) struct McpSettings {
     pub(crate) running: Arc<OnceLock<Arc<McpServers>>>,
     /// The calls of the servers that wait for answers of users.
     pub(crate) parked: ParkedCalls,
-}
-
-/// The project file of the working directory as it was read.
-#[derive(Clone, Debug)]
-pub(super) struct ProjectSource {
-    file: PathBuf,
-    /// The content, or why it cannot be parsed.
-    content: Result<Value, String>,
-}
-
-/// The location of a JSON error and its message without terms of the library.
-fn json_message(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let message = plain_message(text.rsplit_once(" at line ").map_or(&*text, |(message, _)| message));
-    match error.line() {
-        0 => message,
-        line => format!("line {line}, column {}: {message}", error.column()),
-    }
-}
-
-impl ProjectSource {
-    pub(super) fn parse(file: PathBuf, text: &str) -> Self {
-        Self { file, content: serde_json::from_str(text).map_err(|error| json_message(&error)) }
-    }
-
-    pub(super) fn value(&self) -> Option<&Value> {
-        self.content.as_ref().ok()
-    }
-
-    pub(super) fn has_servers(&self) -> bool {
-        let servers = self.value().and_then(|value| value.get("mcpServers")).and_then(Value::as_object);
-        servers.is_some_and(|servers| !servers.is_empty())
-    }
 }
 
 /// The directories and variables that settings are resolved with.
@@ -322,34 +274,6 @@ impl TransportConfig {
     fn secrets(&self, env: &Env) -> Vec<String> {
         let texts = self.args.iter().chain(self.env.values()).chain(&self.url).chain(self.headers.values());
         texts.flat_map(|text| template::secrets(text, env)).collect()
-    }
-}
-
-impl ProjectSource {
-    /// The servers of the file, and their secrets. An invalid file becomes one unavailable server, so that it does not stop the
-    /// program.
-    fn resolve(self, sources: Sources<'_>) -> (Vec<McpServerConfig>, Vec<String>) {
-        let origin = self.file.display().to_string();
-        let parse =
-            |value| serde_json::from_value::<ProjectFile>(value).map_err(|error| json_message(&error));
-        let read = match self.content.and_then(parse) {
-            Ok(read) => read,
-            Err(error) => {
-                let transport =
-                    McpTransport::Unavailable(format!("{PROJECT_FILE} cannot be parsed: {error}"));
-                let server = McpServerConfig { origin, ..McpServerConfig::new(PROJECT_FILE, transport) };
-                return (vec![server], Vec::new());
-            }
-        };
-        let secrets =
-            read.mcp_servers.values().flat_map(|server| server.transport.secrets(sources.env)).collect();
-        let wanted = read.mcp_servers.into_iter().filter(|(_, server)| !server.disabled);
-        let resolve = |(name, server): (String, ProjectServer)| {
-            let transport = server.transport.resolve(server.kind.as_deref(), sources.workdir, sources);
-            let sandboxed = is_sandboxed(None, SettingsOrigin::Folder);
-            McpServerConfig { origin: origin.clone(), sandboxed, ..McpServerConfig::new(&name, transport) }
-        };
-        (wanted.map(resolve).collect(), secrets)
     }
 }
 

@@ -24,7 +24,7 @@ mod yaml_letters;
 #[cfg(test)]
 pub(crate) use agents::parse_agent;
 pub(crate) use agents::{AgentConfig, AgentsDir, in_script};
-pub(crate) use env::Env;
+pub(crate) use env::{Env, VARIABLES};
 pub(crate) use error::ConfigError;
 pub(crate) use extra_body::ExtraBody;
 pub(crate) use known::known_endpoint;
@@ -103,6 +103,8 @@ pub(crate) struct Settings {
     pub(crate) telemetry: Option<Collector>,
     /// The file of the input history.
     pub(crate) history_file: PathBuf,
+    /// Environment variables that look like those of this program.
+    pub(crate) unknown_variables: Vec<String>,
 }
 
 /// The limits of a run, beside model calls.
@@ -198,7 +200,7 @@ fn resolve(
             tool_calls: env.number("LANGO_LIMITS_TOOL_CALLS")?.or(file.limits.tool_calls),
             time: file.limits.time.map(models::Seconds::time),
             tokens: env.number("LANGO_LIMITS_TOKENS")?.or(file.limits.tokens),
-            cost: env.number("LANGO_LIMITS_COST")?.or(file.limits.cost),
+            cost: env.decimal("LANGO_LIMITS_COST")?.or(file.limits.cost),
         },
         discover: env.flag("LANGO_DISCOVER")?.or(file.discover).unwrap_or(true),
         generate: file.generate,
@@ -210,6 +212,7 @@ fn resolve(
         server_token: env.secret("LANGO_SERVER_TOKEN")?.map(|token| TokenSecret::from_text(token.trim())),
         telemetry,
         history_file: home.join("history"),
+        unknown_variables: env.unknown(),
         home: home.to_path_buf(),
         tools,
         mcp,

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
+    num::NonZeroU32,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -225,7 +226,7 @@ pub(super) struct Retry {
     ///
     /// Default: `4`
     /// Environment: `LANGO_RETRY_ATTEMPTS`
-    attempts: Option<u32>,
+    attempts: Option<NonZeroU32>,
     /// The longest wait between two attempts. If the provider asks for a longer one, the fallback is used.
     ///
     /// Default: `60`
@@ -239,11 +240,11 @@ impl Retry {
         let default = Retries::default();
         let attempts = env.number("LANGO_RETRY_ATTEMPTS")?.or(self.attempts);
         let variable = "LANGO_RETRY_MAX_WAIT_S";
-        let max_wait = env.number::<f64>(variable)?.map(Seconds::try_from).transpose();
+        let max_wait = env.decimal(variable)?.map(Seconds::try_from).transpose();
         let max_wait =
             max_wait.map_err(|message| ConfigError::Value { path: PathBuf::from(variable), message })?;
         Ok(Retries {
-            attempts: attempts.unwrap_or(default.attempts),
+            attempts: attempts.map_or(default.attempts, NonZeroU32::get),
             cap: max_wait.or(self.max_wait).map_or(default.cap, Seconds::time),
             ..default
         })

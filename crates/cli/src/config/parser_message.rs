@@ -91,6 +91,7 @@ fn expected_kind(expected: &str) -> String {
             "a map" => "a table",
             "a sequence" => "a list",
             "a boolean" => "true or false",
+            nonzero if nonzero.starts_with("a nonzero") => "a whole number above 0",
             other => other,
         },
     };

@@ -180,8 +180,11 @@ impl SearchPlaces<'_> {
         let decision = config.file.mcp_json.unwrap_or(Decision::Ask);
         let origin = if decision == Decision::Allow { config.origin } else { self.folder_origin() };
         let file = self.workdir.join(PROJECT_FILE);
-        let text = (decision != Decision::Deny).then(|| read_regular_file(&file).ok()).flatten()?;
-        Some((ProjectSource::parse(file, &text), origin))
+        if decision == Decision::Deny {
+            return None;
+        }
+        let text = regular_file::if_exists(read_regular_file(&file)).transpose()?;
+        Some((ProjectSource::new(file, text), origin))
     }
 }
 

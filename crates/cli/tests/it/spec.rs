@@ -1,6 +1,6 @@
-//! The scenarios of the specification about configuration.
+//! Scenarios of the specification through the binary: configuration, and answers that start over.
 
-use crate::common::TestEnv;
+use crate::common::{AuthServer, TestEnv};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -57,6 +57,35 @@ fn spec_g1_correction_is_shown_with_the_author_lango() {
      lango  [System: Agent "ghost" does not exist. Valid agents: maid. Please retry using one of the valid agent names listed above.]
     butler  Hello.
     "#);
+}
+
+/// Three levels of agents; the deepest one gets the current turn only, and names an unknown agent.
+fn env_with_a_deep_mistake() -> TestEnv {
+    let env = TestEnv::new();
+    let agent = |name: &str, more: &str, reply: &str| {
+        let rules = "name: NAME\nmodel: scripted/NAME.s.yaml\n".replace("NAME", name);
+        let file = if name == "root" { "root_agent" } else { name };
+        env.file(&format!("agents/home/{file}.yaml"), format!("{rules}{more}\n"));
+        env.file(&format!("agents/home/{name}.s.yaml"), format!("rules: [{reply}]\n"));
+    };
+    let to = |name: &str| format!("{{call: {{name: transfer_to_agent, args: {{agent_name: {name}}}}}}}");
+    agent("root", "sub_agents: [{config_path: middle.yaml}]", &format!("{{reply: [{}]}}", to("middle")));
+    agent("middle", "sub_agents: [{config_path: deep.yaml}]", &format!("{{reply: [{}]}}", to("deep")));
+    let corrected = "{when: {contains: 'Valid agents: middle.'}, reply: [{text: 'Final '}, {text: answer.}]}";
+    let mistake = format!("{{reply: [{{text: 'Lost words.'}}, {}]}}", to("ghost"));
+    agent("deep", "include_contents: none", &format!("{corrected}, {mistake}"));
+    env
+}
+
+#[test]
+fn spec_g2_i1_piped_answers_of_all_front_ends_are_the_retry_alone() {
+    let env = env_with_a_deep_mistake();
+    assert_eq!(env.lango(&["run", "go"]).success().out, "Final answer.\n");
+    assert_eq!(env.lango_with_stdin(&["chat"], b"go\n").success().out, "Final answer.\n");
+    let server = AuthServer::start(&env, &[]);
+    let address = format!("http://{}", server.address);
+    let output = env.lango_with_stdin(&["chat", "--server", &address], b"go\n").success();
+    assert_eq!(output.out, "Final answer.\n");
 }
 
 const LOST: &str = "

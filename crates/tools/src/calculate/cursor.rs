@@ -151,9 +151,14 @@ fn normal(c: char) -> char {
     }
 }
 
-/// Removes the equals sign and question mark at the end of a question such as `2 + 2 = ?`.
+/// Removes the equals sign and question mark at the end of a question such as `2 + 2 = ?`, and the equals sign at the start of a
+/// formula such as `= 2 + 2`.
 pub(super) fn without_question(text: &str) -> &str {
     let text = text.trim_end();
+    let text = match text.trim_start().strip_prefix('=') {
+        Some(formula) if !formula.starts_with('=') => formula,
+        Some(_) | None => text,
+    };
     let question = text.strip_suffix('?').map_or(text, str::trim_end);
     match question.strip_suffix('=') {
         Some(before) if !before.ends_with(['=', '<', '>']) => before,

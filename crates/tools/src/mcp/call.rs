@@ -16,11 +16,12 @@ use rmcp::{
         CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
         ClientCapabilities, ClientConfig, ClientNotification, ClientRequest, ElicitRequestParams,
         ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability,
-        Implementation, InputRequiredResult, ProgressNotificationParam, ProgressToken, RequestId,
-        ServerResult,
+        Implementation, InputRequest, InputRequiredResult, InputResponses, ProgressNotificationParam,
+        ProgressToken, RequestId, ServerResult,
     },
     service::{NotificationContext, PeerRequestOptions, RequestContext},
 };
+use serde_json::{Value, json};
 use tokio::{
     runtime::Handle,
     sync::mpsc,
@@ -47,12 +48,55 @@ pub(super) enum McpCallError {
     Refused(String),
 }
 
+/// How often a call is repeated with input that its server requires.
+const MAX_ROUNDS: usize = 20;
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallTimeouts {
     /// Since the start or the last progress notification.
     pub(super) idle: Duration,
     /// Since the start.
     pub(super) total: Duration,
+}
+
+/// Makes a call, and repeats its request with the user's input as often as the server requires it.
+pub(super) async fn call(
+    client: (&Peer<RoleClient>, &NotificationHandler),
+    mut request: CallToolRequestParams,
+    timeouts: CallTimeouts,
+    link: &Arc<CallLink>,
+) -> Result<ReceivedResult, McpCallError> {
+    for _ in 0..MAX_ROUNDS {
+        let required = match call_once(client, request.clone(), timeouts, link).await? {
+            CallReply::Result(result) => return Ok(result),
+            CallReply::InputRequired(required) => required,
+        };
+        let mut responses = InputResponses::new();
+        for (key, asked) in required.input_requests.unwrap_or_default() {
+            responses.insert(key, input_response(client.1.elicitation(), asked, link).await?);
+        }
+        (request.input_responses, request.request_state) = (Some(responses), required.request_state);
+    }
+    Err(McpCallError::Refused(format!("it asked for input more than {MAX_ROUNDS} times")))
+}
+
+/// The response to one input that a server requires.
+async fn input_response(
+    elicitation: &Arc<Elicitation>,
+    asked: InputRequest,
+    link: &Arc<CallLink>,
+) -> Result<Value, McpCallError> {
+    let unsupported =
+        |what: &str| McpCallError::Refused(format!("it asked for {what}, which lango does not do"));
+    match asked {
+        InputRequest::Elicitation(request) => {
+            let answer = elicitation.answer_for(Ok(Arc::clone(link)), request.params).await;
+            serde_json::to_value(answer).map_err(|error| McpCallError::Refused(error.to_string()))
+        }
+        InputRequest::ListRoots(_) => Ok(json!({"roots": []})),
+        InputRequest::CreateMessage(_) => Err(unsupported("a call of the model")),
+        _ => Err(unsupported("an unknown kind of input")),
+    }
 }
 
 /// The deadlines of a call, which are suspended while the user is asked.
@@ -88,13 +132,13 @@ impl CallClock {
 }
 
 /// The answer to one request of a call.
-pub(super) enum CallReply {
+enum CallReply {
     Result(ReceivedResult),
     /// The request must be repeated with the user's input.
     InputRequired(InputRequiredResult),
 }
 
-pub(super) async fn call(
+async fn call_once(
     (peer, handler): (&Peer<RoleClient>, &NotificationHandler),
     request: CallToolRequestParams,
     timeouts: CallTimeouts,

@@ -244,7 +244,8 @@ async fn run_case(cases: MutationCases, number: u64) -> (String, Vec<String>) {
     let errors = timeout(LIMIT, session).await.unwrap_or_else(|_| vec!["hangs".to_owned()]);
     serving.abort();
     let fault = server.fault.lock().unwrap().clone();
-    let texts = errors.into_iter().chain(problems.lock().unwrap().drain(..));
+    let reported = problems.lock().unwrap().clone();
+    let texts = errors.into_iter().chain(reported);
     (fault, texts.map(|text| text.replace(&url, "")).collect())
 }
 

@@ -10,10 +10,10 @@ use std::{
 
 use rmcp::{
     Peer, RoleClient,
-    model::{CallToolRequestParams, InputRequest, InputRequiredResult, InputResponses},
+    model::CallToolRequestParams,
     service::{ClientInitializeError, RunningService, serve_client},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     McpServerConfig, McpTransport, ServerEnv,
-    call::{CallReply, CallTimeouts, McpCallError, NotificationHandler, call},
+    call::{CallTimeouts, McpCallError, NotificationHandler, call},
     elicitation::{CallLink, Elicitation},
     http_transport,
     offers::{McpOffer, list_offers},
@@ -41,9 +41,6 @@ const MIN_RESTART_DELAY: Duration = Duration::from_millis(250);
 const MAX_RESTART_DELAY: Duration = Duration::from_secs(30);
 /// How long to wait for standard error after the death of a server.
 const STDERR_TIME: Duration = Duration::from_millis(100);
-
-/// How often a call is repeated with input that its server requires.
-const MAX_ROUNDS: usize = 20;
 
 /// How long a turn waits for a server that failed before.
 const FAILED_SERVER_WAIT: Duration = Duration::from_millis(500);
@@ -214,7 +211,9 @@ impl McpServer {
             attempts += 1;
             let connection = self.connection().await.map_err(McpCallError::NoServer)?;
             let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(args.clone());
-            match self.call_once(&connection, request, link).await {
+            let timeouts = CallTimeouts { idle: self.config.call_time, total: self.env.max_time };
+            let client = (connection.service.peer(), connection.service.service());
+            match call(client, request, timeouts, link).await {
                 Ok(result) => {
                     self.state.lock().await.failures = 0;
                     return Ok(result);
@@ -231,30 +230,6 @@ impl McpServer {
                 Err(other) => return Err(other),
             }
         }
-    }
-
-    /// Makes a call, and repeats its request with the user's input as often as the server requires it.
-    async fn call_once(
-        &self,
-        connection: &ServerConnection,
-        mut request: CallToolRequestParams,
-        link: &Arc<CallLink>,
-    ) -> Result<ReceivedResult, McpCallError> {
-        let timeouts = CallTimeouts { idle: self.config.call_time, total: self.env.max_time };
-        let client = (connection.service.peer(), connection.service.service());
-        for _ in 0..MAX_ROUNDS {
-            let InputRequiredResult { input_requests, request_state, .. } =
-                match call(client, request.clone(), timeouts, link).await? {
-                    CallReply::Result(result) => return Ok(result),
-                    CallReply::InputRequired(required) => required,
-                };
-            let mut responses = InputResponses::new();
-            for (key, asked) in input_requests.unwrap_or_default() {
-                responses.insert(key, input_response(client.1.elicitation(), asked, link).await?);
-            }
-            (request.input_responses, request.request_state) = (Some(responses), request_state);
-        }
-        Err(McpCallError::Refused(format!("it asked for input more than {MAX_ROUNDS} times")))
     }
 
     pub(super) async fn connection(&self) -> Result<Arc<ServerConnection>, String> {
@@ -384,25 +359,6 @@ impl McpServer {
                 ToolsError::Failed(self.describe(&format!("did not answer within {time} s{advice}")))
             }
         }
-    }
-}
-
-/// The response to one input that a server requires.
-async fn input_response(
-    elicitation: &Arc<Elicitation>,
-    asked: InputRequest,
-    link: &Arc<CallLink>,
-) -> Result<Value, McpCallError> {
-    let unsupported =
-        |what: &str| McpCallError::Refused(format!("it asked for {what}, which lango does not do"));
-    match asked {
-        InputRequest::Elicitation(request) => {
-            let answer = elicitation.answer_for(Ok(Arc::clone(link)), request.params).await;
-            serde_json::to_value(answer).map_err(|error| McpCallError::Refused(error.to_string()))
-        }
-        InputRequest::ListRoots(_) => Ok(json!({"roots": []})),
-        InputRequest::CreateMessage(_) => Err(unsupported("a call of the model")),
-        _ => Err(unsupported("an unknown kind of input")),
     }
 }
 

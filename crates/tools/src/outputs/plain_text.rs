@@ -47,9 +47,17 @@ fn escape_sequence_length(after: &str) -> Option<usize> {
     }
 }
 
-/// Bidirectional controls and invisible characters.
+/// Bidirectional controls and invisible characters. Tags and variation selectors of the last plane can spell a text that only
+/// a model reads.
 fn is_hidden(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(
+        c,
+        '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 #[cfg(test)]
@@ -58,7 +66,8 @@ mod tests {
 
     #[test]
     fn escape_sequences_and_control_characters_are_removed_or_made_visible() {
-        let rows: [(&[u8], &str); 14] = [
+        let rows: [(&[u8], &str); 15] = [
+            ("a\u{e0041}b\u{e0101}".as_bytes(), "a\\u{e0041}b\\u{e0101}"),
             (b"\x1b[31mred\x1b[0m", "red"),
             (b"\x1b]0;title\x07text", "text"),
             (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),

@@ -115,7 +115,7 @@ impl Types {
             "String" => value("string"),
             "PathBuf" => value("path"),
             "bool" => value("boolean"),
-            "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => value("integer"),
+            "u8" | "u16" | "u32" | "NonZeroU32" | "u64" | "usize" | "i64" => value("integer"),
             "f64" => value("number"),
             "Seconds" => value("seconds"),
             "SocketAddr" => value("`\"address:port\"`"),

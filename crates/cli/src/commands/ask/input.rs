@@ -153,7 +153,16 @@ mod tests {
         .iter()
         .map(|schema| label("it", schema, schema.get("format").is_none()))
         .collect();
-        insta::assert_snapshot!(labels.join("\n"), @"");
+        insta::assert_snapshot!(labels.join("\n"), @"
+        it
+        it (Name; Who?�[2J x) [Ann]
+        it (email) [optional]
+        it (a whole number) [3]
+        it (yes or no)
+        it (one of: a, b)
+        it (one of: r = Red, g = Green)
+        it (some of: r = Red, g = Green; separated by commas)
+        ");
     }
 
     #[test]

@@ -41,12 +41,13 @@ pub(crate) async fn chat(settings: &Settings, chat: ChatArgs) -> anyhow::Result<
     let peer = interrupts.or_cancelled(Peer::open(settings, &chat, interactive)).await?;
     let style = Style::new(settings.color && io::stdout().is_terminal());
     let mode = if interactive { Mode::Chat } else { Mode::Answer };
+    let holds_text = !io::stdout().is_terminal() && peer.may_start_over();
     let mut chat = ChatSession {
         settings,
         args: chat.conversation,
         peer,
         server: chat.server,
-        view: View::new(mode, style, settings.models.clone()),
+        view: View::new(mode, style, settings.models.clone()).holding_text(holds_text),
         style,
         input: Input::open(interactive, &settings.history_file)?,
         interrupts,

@@ -115,6 +115,14 @@ impl Peer {
         }
     }
 
+    /// Whether an answer may be discarded and begin again. The agents of a server are not known.
+    pub(super) fn may_start_over(&self) -> bool {
+        match self {
+            Self::Local(local) => local.may_start_over(),
+            Self::Remote(_) => true,
+        }
+    }
+
     /// Whether the question is one for input whose call was interrupted. A server finds that out with the answer.
     pub(super) fn is_interrupted(&self, question: &Question) -> bool {
         match self {

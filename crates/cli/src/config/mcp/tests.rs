@@ -77,7 +77,7 @@ fn programs_of_a_folder_are_confined_unless_its_settings_say_otherwise() {
 fn project_file_ignores_foreign_keys_and_its_servers_come_from_the_folder() {
     let env = Env::default();
     let read = |text: &str| {
-        let project = ProjectSource::parse(PathBuf::from(PROJECT_FILE), text);
+        let project = ProjectSource::new(PathBuf::from(PROJECT_FILE), Ok(text.to_owned()));
         let own = toml::from_str("[own]\ncommand = 'mine'").unwrap();
         let has_servers = project.has_servers();
         let sources = sources(Path::new("/nowhere"), &env);

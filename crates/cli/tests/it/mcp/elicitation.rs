@@ -105,8 +105,9 @@ fn question_ids(events: &Value) -> Vec<String> {
     asked.map(|call| call["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn texts(events: &Value) -> String {
-    events.to_string()
+/// The JSON of a value, to look for texts in it.
+fn texts(value: &Value) -> String {
+    value.to_string()
 }
 
 #[test]
@@ -119,7 +120,39 @@ fn question_of_a_server_is_a_request_for_input_on_the_wire() {
     assert_eq!(call["args"]["interruptId"], id.as_str());
     call["args"]["payload"]["originalFunctionCall"]["id"] = "…".into();
     (call["id"], call["args"]["interruptId"]) = ("…".into(), "…".into());
-    insta::assert_snapshot!(serde_json::to_string_pretty(&call).unwrap(), @"");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&call).unwrap(), @r#"
+    {
+      "id": "…",
+      "args": {
+        "interruptId": "…",
+        "payload": {
+          "mcpServer": "fake",
+          "originalFunctionCall": {
+            "id": "…",
+            "args": {},
+            "name": "fake__ask"
+          }
+        },
+        "message": "The MCP server `fake` asks: The only question: which colour?",
+        "response_schema": {
+          "type": "object",
+          "properties": {
+            "colour": {
+              "type": "string",
+              "enum": [
+                "red",
+                "green"
+              ]
+            }
+          },
+          "required": [
+            "colour"
+          ]
+        }
+      },
+      "name": "adk_request_input"
+    }
+    "#);
     assert_eq!(asked.statuses(), ["waiting"]);
     for wrong in [json!({"colour": "blue"}), json!({"result": "blue"}), json!({}), json!({"size": 3})] {
         let refused = asked.answer(&[&id], &wrong);

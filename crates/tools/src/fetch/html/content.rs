@@ -45,10 +45,16 @@ pub(super) fn select(dom: &Dom) -> Content {
     selection.skip_hidden();
     selection.measure();
     let visible = selection.stats[DOCUMENT];
+    let hidden_alone = selection.content.skipped.clone();
     selection.skip_chrome(visible);
     selection.measure();
     selection.content.root = selection.find_root();
     selection.skip_link_lists();
+    selection.measure();
+    if selection.stats[selection.content.root].length == 0 {
+        // A page that is nothing but navigation: its links are its content.
+        (selection.content.skipped, selection.content.root) = (hidden_alone, DOCUMENT);
+    }
     selection.content
 }
 

@@ -4,18 +4,19 @@ use std::collections::HashSet;
 
 use super::dom::{DOCUMENT, Dom, NodeData, NodeId};
 
-/// Classes and ids that the style sheets of a page hide, as `.class` and `#id`.
+/// Classes and ids that the style sheets of a page hide, as `.class` and `#id`, or of one element as `p.class` and `p#id`.
 #[derive(Debug, Default)]
 pub(super) struct HidingRules(HashSet<String>);
 
 impl HidingRules {
-    /// Reads the `style` elements of a page. Only rules outside of `@` blocks and with a single class or id as selector count.
+    /// Reads the `style` elements of a page. Only rules outside of `@` blocks count whose selector is a single class or id, with or
+    /// without the name of an element.
     pub(super) fn of(dom: &Dom) -> Self {
         let mut rules = Self::default();
         let styles = (DOCUMENT..dom.nodes.len()).filter(|&node| dom.name(node) == "style");
         for text in styles.flat_map(|style| &dom.nodes[style].children) {
             if let NodeData::Text(sheet) = &dom.nodes[*text].data {
-                rules.read_sheet(sheet);
+                rules.read_sheet(&without_comments(sheet));
             }
         }
         rules
@@ -41,10 +42,22 @@ impl HidingRules {
         if self.0.is_empty() {
             return false;
         }
+        let tag = dom.name(node);
+        let has =
+            |selector: String| self.0.contains(&selector) || self.0.contains(&format!("{tag}{selector}"));
         let mut classes = dom.attribute(node, "class").unwrap_or_default().split_ascii_whitespace();
-        classes.any(|class| self.0.contains(&format!(".{class}")))
-            || dom.attribute(node, "id").is_some_and(|id| self.0.contains(&format!("#{id}")))
+        classes.any(|class| has(format!(".{class}")))
+            || dom.attribute(node, "id").is_some_and(|id| has(format!("#{id}")))
     }
+}
+
+fn without_comments(sheet: &str) -> String {
+    let (mut kept, mut rest) = (String::with_capacity(sheet.len()), sheet);
+    while let Some((before, comment)) = rest.split_once("/*") {
+        kept.push_str(before);
+        rest = comment.split_once("*/").map_or("", |(_, after)| after);
+    }
+    kept + rest
 }
 
 /// The text after the block whose `{` was read.
@@ -64,8 +77,10 @@ fn after_block(text: &str) -> &str {
 }
 
 fn is_simple(selector: &str) -> bool {
-    let name = selector.strip_prefix(['.', '#']).unwrap_or_default();
-    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
+    let (tag, name) = selector.split_once(['.', '#']).unwrap_or_default();
+    tag.chars().all(|c| c.is_ascii_alphanumeric())
+        && !name.is_empty()
+        && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
 }
 
 /// Whether an element hides its text. `background` is the nearest background colour that a style names.

@@ -13,6 +13,20 @@ fn convert(html: &str) -> String {
 }
 
 #[test]
+fn style_sheets_hide_by_class_and_id_with_and_without_an_element() {
+    let html = "<style>/* .seen{} */ p.a{font-size:0px} /* x */ .b{display:none} div#c, p#d {visibility:hidden} p.e{color:red}</style>
+        <p class=a>1</p><p class='x b'>2</p><p id=c>3</p><p id=d>4</p><div class=a>5</div><p class=e>6</p><p class=seen>7</p>";
+    assert_eq!(convert(html), "3\n\n5\n\n6\n\n7");
+}
+
+#[test]
+fn page_of_navigation_alone_keeps_its_links() {
+    let nav = page(r#"<nav><a href="/a">Home</a> <a href="/b">About</a> <b hidden>secret</b></nav>"#);
+    assert_eq!(nav.text, "Home[1] About[2]\n\nLinks (https://example.com):\n[1] /a\n[2] /b");
+    assert_eq!(page("<nav> </nav>").text, "");
+}
+
+#[test]
 fn headings_links_lists_tables_code_and_entities_are_converted() {
     let html = r#"<!DOCTYPE html><html><head><title>A &amp; B</title><style>p { color: red }</style>
         <script>if (a < b) document.write("<p>no</p>");</script></head><body><!-- comment -->
