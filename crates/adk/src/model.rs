@@ -100,15 +100,47 @@ impl PartialEq for PromptScope {
 /// The newest request that a model adapter sent for a call, shared by the adapter and the runner. All slots are equal: it is not part
 /// of the request.
 #[derive(Clone, Debug, Default)]
-pub struct SentSlot(Arc<Mutex<Option<SentRequest>>>);
+pub struct SentSlot(Arc<Mutex<SentReport>>);
+
+#[derive(Debug, Default)]
+struct SentReport {
+    sent: Option<SentRequest>,
+    /// The usage of failed attempts.
+    spent: Vec<SpentTokens>,
+    /// The usage of the attempt in progress.
+    open: Option<SpentTokens>,
+}
+
+/// The usage of an attempt of a model call that brought no answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpentTokens {
+    /// `provider/model`.
+    pub model: String,
+    pub usage: UsageMetadata,
+}
 
 impl SentSlot {
     pub fn set(&self, sent: SentRequest) {
-        *self.0.locked() = Some(sent);
+        self.0.locked().sent = Some(sent);
     }
 
-    pub(crate) fn take(&self) -> Option<SentRequest> {
-        self.0.locked().take()
+    /// Reports the usage of the attempt in progress. It counts as spent unless the attempt ends with an answer.
+    pub fn set_usage(&self, open: SpentTokens) {
+        self.0.locked().open = Some(open);
+    }
+
+    /// Ends the attempt in progress. The usage of an answer is part of the answer.
+    pub fn end_attempt(&self, is_answered: bool) {
+        let mut report = self.0.locked();
+        let open = report.open.take().filter(|_| !is_answered);
+        report.spent.extend(open);
+    }
+
+    /// The request, and the usage of all attempts without an answer.
+    pub(crate) fn take(&self) -> (Option<SentRequest>, Vec<SpentTokens>) {
+        self.end_attempt(false);
+        let SentReport { sent, spent, open: _ } = std::mem::take(&mut *self.0.locked());
+        (sent, spent)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
         contents::{self, HistoryView},
         request::WindowedRequest,
     },
-    model::{LlmRequest, SentSlot},
+    model::{LlmRequest, SentSlot, SpentTokens},
     pending::PendingCall,
     session::Session,
     window::Front,
@@ -36,6 +36,8 @@ pub struct CallRecipe {
     pub tools: String,
     /// `None` if no model got the request.
     pub sent: Option<SentRequest>,
+    /// The usage of attempts that brought no answer.
+    pub spent: Vec<SpentTokens>,
 }
 
 /// The parameters with which the model adapter encoded a request.
@@ -94,6 +96,7 @@ impl CallRecipe {
             config: json(serde_json::to_string(config)),
             tools: json(serde_json::to_string(tools)),
             sent: None,
+            spent: Vec::new(),
         }
     }
 

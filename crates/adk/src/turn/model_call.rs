@@ -172,7 +172,7 @@ impl<S: TurnService> Turn<'_, S> {
         let WindowedRequest { request, window: _ } = request;
         let sent = request.sent.clone();
         let answer = self.stream_answer(node, request, frame, text).await;
-        recipe.sent = sent.take();
+        (recipe.sent, recipe.spent) = sent.take();
         (Some(recipe), answer)
     }
 

@@ -28,6 +28,8 @@ pub(super) struct ResponseBuilder {
     parts: Vec<Part>,
     tags: ThinkTags,
     usage: Option<TokenUsage>,
+    /// Usage that was not reported to the caller.
+    new_usage: Option<TokenUsage>,
 }
 
 /// The effect of one stream event.
@@ -45,7 +47,15 @@ impl ResponseBuilder {
     pub(super) fn new(provider: &str, origin: provider::ModelId, stream: bool) -> Self {
         let origin = Origin { provider: origin.provider, model: origin.model };
         let provider = provider.to_owned();
-        Self { stream, provider, origin, parts: Vec::new(), tags: ThinkTags::default(), usage: None }
+        Self {
+            stream,
+            provider,
+            origin,
+            parts: Vec::new(),
+            tags: ThinkTags::default(),
+            usage: None,
+            new_usage: None,
+        }
     }
 
     pub(super) fn push(&mut self, event: StreamEvent) -> Progress {
@@ -60,7 +70,7 @@ impl ResponseBuilder {
                 Progress::Nothing
             }
             StreamEvent::Usage(usage) => {
-                self.usage = Some(usage);
+                (self.usage, self.new_usage) = (Some(usage), Some(usage));
                 Progress::Nothing
             }
             StreamEvent::Sent(body) => Progress::Sent(body),
@@ -75,6 +85,11 @@ impl ResponseBuilder {
             }
             StreamEvent::Error(error) => Progress::Failed(error),
         }
+    }
+
+    /// The usage of the last event, if it was one.
+    pub(super) fn take_new_usage(&mut self) -> Option<UsageMetadata> {
+        self.new_usage.take().map(usage)
     }
 
     /// Appends text of the answer, which may contain reasoning in tags. A signature belongs to the last segment.

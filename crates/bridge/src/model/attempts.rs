@@ -13,7 +13,7 @@ use super::{
 use crate::{digest::sha256_hex, view::options};
 use adk::{
     error::LlmError,
-    model::{LlmRequest, LlmResponse, LlmStream},
+    model::{LlmRequest, LlmResponse, LlmStream, SpentTokens},
 };
 use futures::{StreamExt, stream};
 use lock::LockExt;
@@ -124,6 +124,10 @@ impl Attempts {
                 Stage::Listen(events, answer) => {
                     let event = events.next().await.unwrap_or_else(|| truncated(&self.targets[self.at]));
                     let progress = answer.push(event);
+                    if let Some(usage) = answer.take_new_usage() {
+                        let model = self.targets[self.at].name().to_owned();
+                        self.request.sent.set_usage(SpentTokens { model, usage });
+                    }
                     if let Some(response) = self.apply(progress) {
                         return Some(response);
                     }
@@ -174,6 +178,7 @@ impl Attempts {
                 Some(Ok(*chunk))
             }
             Progress::Whole(response) => {
+                self.request.sent.end_attempt(true);
                 self.remember();
                 let response = self.with_unsupported_notice(self.with_fallback_notice(*response));
                 let response = self.with_cut_notice(response);
@@ -187,7 +192,10 @@ impl Attempts {
                 self.report_sent(Some(sha256_hex(&body)));
                 None
             }
-            Progress::Failed(error) => self.recover(error).map(Err),
+            Progress::Failed(error) => {
+                self.request.sent.end_attempt(false);
+                self.recover(error).map(Err)
+            }
         }
     }
 

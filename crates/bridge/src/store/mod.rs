@@ -13,6 +13,8 @@
 //! | `recipe` | how the request of a model call was built |
 //! | `cache` | LRU cache of sessions between turns |
 //! | `user_request` | the user's request that a long turn works on |
+//! | [`usage`] | the tokens of model calls, as the store sums them |
+//! | [`upkeep`] | work on the store beside its turns: purging deleted sessions, counting the usage of earlier versions |
 //! | [`archive`] | sessions and artifacts for listings, exports and the server |
 //! | [`artifacts`] | `ArtifactAdapter`: files of a session |
 
@@ -31,4 +33,6 @@ pub mod session;
 pub(crate) mod session_handle;
 pub mod state;
 pub(crate) mod turn_sessions;
+pub mod upkeep;
+pub mod usage;
 pub(crate) mod user_request;

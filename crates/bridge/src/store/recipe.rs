@@ -11,6 +11,7 @@ use adk::{
     agent::IncludeContents,
     error::ServiceError,
     event::Event,
+    model::SpentTokens,
     pending::PendingCall,
     recipe::{CallRecipe, SentRequest},
 };
@@ -48,6 +49,9 @@ struct RecipeJson {
     tools: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sent: Option<SentRequest>,
+    /// The usage of attempts that brought no answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    spent: Vec<SpentTokens>,
 }
 
 /// The recipe of the event with this id, which is appended to the session.
@@ -56,7 +60,7 @@ pub(super) fn to_row(
     event: &str,
     recipe: CallRecipe,
 ) -> serde_json::Result<NewRecipe> {
-    let CallRecipe { agent, include, first, advanced: _, deferred, user_request, config, tools, sent } =
+    let CallRecipe { agent, include, first, advanced: _, deferred, user_request, config, tools, sent, spent } =
         recipe;
     let mut texts = Vec::new();
     let mut hashed = |content: String| {
@@ -78,6 +82,7 @@ pub(super) fn to_row(
         config: hashed(config),
         tools: hashed(tools),
         sent,
+        spent,
     };
     Ok(NewRecipe { message: event.to_owned(), recipe: serde_json::to_string(&json)?, texts })
 }
@@ -125,9 +130,10 @@ pub(crate) async fn read_call(
     let Some(row) = row.filter(|row| row.seq == stored.seq) else { return Ok(None) };
     let answer = Restorer::new(&json.root).restore(&row);
     let events = read_events(session, &json).await?;
-    let RecipeJson { view, agent, include, first: json_first, deferred, sent, .. } = json;
+    let RecipeJson { view, agent, include, first: json_first, deferred, sent, spent, .. } = json;
     let (first, advanced) = (json_first, None);
-    let recipe = CallRecipe { agent, include, first, advanced, deferred, user_request, config, tools, sent };
+    let recipe =
+        CallRecipe { agent, include, first, advanced, deferred, user_request, config, tools, sent, spent };
     Ok(Some(RecordedCall { answer, recipe, events, same_view: view == VIEW_VERSION }))
 }
 
