@@ -10,6 +10,7 @@
 //! | [`draft`] | streamed text that is not in the log yet |
 //! | [`log`] | paged reads of a session, of a run, and of the state log |
 //! | [`pending`] | pending work: state derived from the part of the log before the tail |
+//! | [`search`] | full-text search, and the index that follows the log |
 //! | [`recipe`] | how the request of a model call was built |
 //! | [`artifact`] | versioned files of a session or a user |
 //! | `import` (feature `import`) | imports databases of Lango in Go |
@@ -33,6 +34,7 @@ pub mod owner;
 pub mod pending;
 pub mod recipe;
 pub mod run;
+pub mod search;
 pub mod sqlite;
 pub mod store;
 
@@ -50,6 +52,7 @@ pub use run::{
     Activity, GoneOwner, IdempotencyKey, Lease, NewRun, OwnedRun, RunLog, RunRecord, RunStore, TakeOver,
     TakenOver, TakenOverState, Withdrawal,
 };
+pub use search::{IndexProgress, SearchHit, SearchQuery, SearchResults, SessionSearch};
 pub use store::{
     Commit, Committed, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore, SettledMessage,
     Snapshot, Start, StartedTurn, StateChange, TailBudget, TurnChange,
@@ -62,11 +65,19 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A backend. One store holds everything that belongs to a session, so that a commit is one transaction.
 pub trait Store:
-    SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore + Recipes
+    SessionStore + SessionLog + SessionSearch + RunStore + RunLog + Owners + Drafts + ArtifactStore + Recipes
 {
 }
 
-impl<T: SessionStore + SessionLog + RunStore + RunLog + Owners + Drafts + ArtifactStore + Recipes> Store
-    for T
+impl<T> Store for T where
+    T: SessionStore
+        + SessionLog
+        + SessionSearch
+        + RunStore
+        + RunLog
+        + Owners
+        + Drafts
+        + ArtifactStore
+        + Recipes
 {
 }

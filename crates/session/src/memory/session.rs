@@ -101,6 +101,10 @@ impl MemorySession {
         }
     }
 
+    pub(super) fn rows(&self) -> impl Iterator<Item = &StoredMessage> {
+        self.messages.iter().map(|(_, row)| row)
+    }
+
     /// The sequence number of the commit's last message, if it is in the log already, with the same content.
     pub(super) fn repeated_seq(&self, commit: &Commit) -> Option<Seq> {
         let last = commit.messages.last()?;
