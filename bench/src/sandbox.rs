@@ -15,8 +15,8 @@ use std::{
 };
 use tokio::runtime::Runtime;
 use tools::{
-    AppUser, ArtifactFile, OutputStore, SandboxAccess, SandboxProfile, Tool, ToolHost, ToolReply,
-    ToolRequest, ToolsError,
+    AppUser, ArtifactFile, CallingTurn, OutputStore, SandboxAccess, SandboxProfile, Tool, ToolHost,
+    ToolReply, ToolRequest, ToolsError,
     exec::{
         Confinement, EnvVars, Exec, ExecLimits, ExecToolContext, Sandbox, Watchdog,
         sandbox::{
@@ -111,7 +111,10 @@ async fn call_true(tool: &Exec, profile: SandboxProfile) -> Result<()> {
     let args = json!({"command": "true"}).as_object().cloned().unwrap_or_default();
     let sandbox = SandboxAccess { profile, protected: Vec::new() };
     let host = Arc::new(NoopHost);
-    match tool.call(ToolRequest { id: String::new(), args, host, sandbox }).await? {
+    match tool
+        .call(ToolRequest { id: String::new(), args, turn: CallingTurn::default(), host, sandbox })
+        .await?
+    {
         ToolReply::Done(answer) if answer["exit_code"] == 0 => Ok(()),
         _ => Err("`true` failed in the sandbox".into()),
     }

@@ -5,6 +5,7 @@
 //! | [`Agent::run`] | the run's identity: an answer continues the run that asked |
 //! | `run_arrived` | order: messages are accepted in the order of their arrival |
 //! | `resolve_references` | the resources and the prompt that the message names are added to it |
+//! | `preload_memory` | what the user's memory has about the message is added to it |
 //! | `start_uncontended` | if the session is free, the commit that stores the message acquires the lease |
 //! | `run_queued` | if the session is busy, the message is queued and its run waits |
 //! | `run_traced` | a span, and the final status of the run in the store |
@@ -22,6 +23,7 @@ pub(crate) use orphans::resumption;
 
 use crate::{
     agent::{collect::AnswerCollector, references::References},
+    memory::LazyMemory,
     model,
     store::{
         artifacts::ArtifactAdapter,
@@ -58,6 +60,8 @@ pub struct Agent {
     trace: Trace,
     bounds: Arc<Bounds>,
     references: Option<Arc<References>>,
+    /// The memory that is searched with each message.
+    pub(crate) preloaded: Option<LazyMemory>,
 }
 
 /// Limits on the runs of an agent, whatever the request asks for.
@@ -87,7 +91,7 @@ impl Agent {
         let artifacts = Arc::new(ArtifactAdapter::new(Arc::clone(&store)));
         let (tree, turns) = (Arc::new(AgentTree::new(root)?), Turns::new(store));
         let (trace, bounds) = (Trace::default(), Arc::default());
-        Ok(Self { tree, sessions, artifacts, turns, trace, bounds, references: None })
+        Ok(Self { tree, sessions, artifacts, turns, trace, bounds, references: None, preloaded: None })
     }
 
     /// Shares `turns` with other agents of the process on the same store.
@@ -112,6 +116,12 @@ impl Agent {
     #[must_use]
     pub fn with_references(self, references: References) -> Self {
         Self { references: Some(Arc::new(references)), ..self }
+    }
+
+    /// Searches a memory with each message, as ADK's `preload_memory` does.
+    #[must_use]
+    pub fn with_preloaded_memory(self, memory: LazyMemory) -> Self {
+        Self { preloaded: Some(memory), ..self }
     }
 
     pub fn tree(&self) -> &AgentTree {

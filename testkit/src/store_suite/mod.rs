@@ -81,6 +81,7 @@ macro_rules! store_contract_tests {
                 a_search_is_limited_to_its_user_and_app,
                 a_search_may_be_limited_to_a_session,
                 the_latest_version_of_a_fact_ranks_first,
+                only_sessions_in_memory_are_found_there,
                 a_deleted_session_is_not_found,
                 all_messages_are_indexed_once,
                 a_long_message_is_found_by_any_of_its_words,

@@ -19,8 +19,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 use tools::{
-    AppUser, ArtifactBody, ArtifactFile, Effect, Mask, SandboxAccess, SandboxProfile, ToolHost, ToolReply,
-    ToolRequest, ToolsError, mask::MaskStream,
+    AppUser, ArtifactBody, ArtifactFile, CallingTurn, Effect, Mask, SandboxAccess, SandboxProfile, ToolHost,
+    ToolReply, ToolRequest, ToolsError, mask::MaskStream,
 };
 
 pub struct ToolAdapter {
@@ -71,7 +71,13 @@ impl ToolAdapter {
         let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
         let progress_mask = Mutex::new(mask.stream());
         let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
-        let outcome = self.tool.call(ToolRequest { id: context.call_id.clone(), args, host, sandbox }).await;
+        let turn =
+            CallingTurn { session: context.session.session_id.clone(), run: context.invocation_id.clone() };
+        let request = ToolRequest { id: context.call_id.clone(), args, turn, host, sandbox };
+        let outcome = self.tool.call(request).await;
+        if let Ok(ToolReply::Untrusted { source, .. }) = &outcome {
+            set_untrusted(&context, source.clone());
+        }
         let outcome = mask_outcome(outcome, &mask);
         if is_untrusted || self.tool.spec().untrusted {
             self.mark_untrusted(&outcome, &context);
@@ -108,16 +114,23 @@ impl ToolAdapter {
             Ok(ToolOutcome::Pending(None) | ToolOutcome::Ask(_)) => return,
             Err(_) => &Value::Null,
         };
-        if context.state(UNTRUSTED).is_none_or(|known| known.is_null()) {
-            context.set_state(UNTRUSTED, guard::source(&*self.tool, value).into());
-        }
+        set_untrusted(context, guard::source(&*self.tool, value));
+    }
+}
+
+/// Marks the session, unless it is marked already.
+fn set_untrusted(context: &ToolContext, source: String) {
+    if context.state(UNTRUSTED).is_none_or(|known| known.is_null()) {
+        context.set_state(UNTRUSTED, source.into());
     }
 }
 
 /// The outcome to be stored, with secrets masked.
 fn mask_outcome(outcome: Result<ToolReply, ToolsError>, mask: &Mask) -> Result<ToolOutcome, ToolError> {
     match outcome {
-        Ok(ToolReply::Done(value)) => Ok(ToolOutcome::Done(mask.apply_json(value))),
+        Ok(ToolReply::Done(value) | ToolReply::Untrusted { value, .. }) => {
+            Ok(ToolOutcome::Done(mask.apply_json(value)))
+        }
         Ok(ToolReply::Pending(value)) => Ok(ToolOutcome::Pending(value.map(|value| mask.apply_json(value)))),
         Err(error) => Err(ToolError::Failed(mask.apply(error.to_string()))),
     }

@@ -14,6 +14,7 @@ mod client;
 mod connections;
 mod invocations;
 mod limits;
+mod memory;
 mod nested;
 mod refused_calls;
 mod removed_apps;

@@ -18,6 +18,15 @@ impl SessionSearch for MemoryStore {
         self.call(move |state| Ok(SearchResults { hits: state.search(&query), is_complete: true }))
     }
 
+    fn add_to_memory(&self, key: &SessionKey) -> Pending<'_, ()> {
+        let key = key.clone();
+        self.call(move |state| {
+            let session = state.session_mut(&key)?;
+            session.remembered = Some(session.row.last_seq);
+            Ok(())
+        })
+    }
+
     fn index_next(&self) -> Pending<'_, IndexProgress> {
         self.call(|_| Ok(IndexProgress::Complete))
     }
@@ -50,8 +59,12 @@ impl MemoryState {
             if query.app.as_ref().is_some_and(|app| *app != key.app_name) {
                 continue;
             }
+            if query.in_memory && session.remembered.is_none() {
+                continue;
+            }
+            let until = session.remembered.filter(|_| query.in_memory);
             let scope = scopes.entry(&key.app_name).or_default();
-            for row in session.rows() {
+            for row in session.rows().filter(|row| until.is_none_or(|until| row.seq <= until)) {
                 let documents = document::documents(&row.message).into_iter();
                 scope.documents.extend(documents.map(|document| (key, row, document)));
             }
@@ -88,11 +101,13 @@ impl ScopeDocuments<'_> {
                     .collect()
             };
             let mut found = matching(term.is_prefix);
-            if found.is_empty() && term.text.len() >= 4 {
+            if found.is_empty() && term.text.len() >= 3 {
                 found = matching(true);
             }
             let weight = rank::weight(all, found.len() as u64);
-            found.into_iter().for_each(|index| weights[index] += weight);
+            for index in found {
+                weights[index] += weight;
+            }
         }
         let is_admitted = |key: &SessionKey, seq: Seq| {
             query.session.as_ref().is_none_or(|id| *id == key.session_id)

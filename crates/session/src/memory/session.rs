@@ -56,6 +56,8 @@ pub(super) struct MemorySession {
     pending: BTreeMap<(String, String), PendingEntry>,
     pub(super) runs: Vec<RunWithPayload>,
     pub(super) recipes: MemoryRecipes,
+    /// The last row that is in the memory of the user.
+    pub(super) remembered: Option<Seq>,
 }
 
 /// The effect of an admitted commit on the runs of its session.
@@ -98,6 +100,7 @@ impl MemorySession {
             pending: BTreeMap::new(),
             runs: Vec::new(),
             recipes: MemoryRecipes::default(),
+            remembered: None,
         }
     }
 

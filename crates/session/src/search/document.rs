@@ -4,7 +4,7 @@
 use super::segment;
 use crate::{SessionMessage, ToolCall};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt::Write};
 
 /// The indexed beginning and end of the arguments or the result of one call: most of a large output is never searched for, and
 /// would be most of the index.
@@ -98,7 +98,9 @@ fn leaf_text(json: &str) -> String {
     fn push(value: &Value, text: &mut String) {
         match value {
             Value::Null | Value::Bool(_) => {}
-            Value::Number(number) => *text += &format!("{number}\n"),
+            Value::Number(number) => {
+                let _ = writeln!(text, "{number}");
+            }
             Value::String(string) => {
                 text.push_str(string);
                 text.push('\n');
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_long_message_becomes_several_documents() {
-        let content = (0..6000).map(|n| format!("word{n} ")).collect::<String>();
+        let content = (0..6000).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
         let documents = documents(&message(&content, Vec::new()));
         assert!(documents.len() > 4);
         let all: HashSet<&str> = documents.iter().flat_map(|document| document.terms.split(' ')).collect();

@@ -29,6 +29,8 @@ pub struct SearchQuery {
     pub text: String,
     /// The maximum number of hits.
     pub limit: usize,
+    /// Only sessions that were [added to the memory](SessionSearch::add_to_memory), up to the row that was the last one then.
+    pub in_memory: bool,
     /// Rows of this session after this sequence number are no hits.
     pub until: Option<(SessionKey, Seq)>,
 }
@@ -66,6 +68,9 @@ pub enum IndexProgress {
 /// Search, and the maintenance of its index.
 pub trait SessionSearch: Send + Sync {
     fn search(&self, query: SearchQuery) -> Pending<'_, SearchResults>;
+
+    /// Adds a session to the memory of its user, with its present rows.
+    fn add_to_memory(&self, key: &SessionKey) -> Pending<'_, ()>;
 
     /// Indexes some of the messages that are not indexed yet. Concurrent calls of any number of processes index each message
     /// once.

@@ -149,7 +149,9 @@ impl Segmenter<'_> {
         let word = folded(&normal);
         let parts = parts(&normal);
         if (2..=MAX_PARTS).contains(&parts.len()) {
-            parts.iter().for_each(|part| self.add(&folded(part), start));
+            for part in &parts {
+                self.add(&folded(part), start);
+            }
         }
         self.add(&word, start);
         word

@@ -11,4 +11,5 @@ mod owners;
 mod queue;
 mod recipes;
 mod schema;
+mod search;
 mod upgrade;

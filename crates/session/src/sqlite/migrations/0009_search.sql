@@ -32,6 +32,12 @@ CREATE VIRTUAL TABLE search_index USING fts5 (
     terms, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
 );
 
+-- The sessions that were added to the memory of their user, each up to a row.
+CREATE TABLE memory_sessions (
+    session_key INTEGER PRIMARY KEY REFERENCES sessions ON DELETE CASCADE,
+    until       INTEGER NOT NULL
+) STRICT;
+
 CREATE TRIGGER search_session_deleted BEFORE DELETE ON sessions BEGIN
     DELETE FROM search_index
     WHERE rowid IN (SELECT document FROM search_documents WHERE session_key = OLD.session_key);

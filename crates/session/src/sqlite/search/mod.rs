@@ -105,6 +105,16 @@ impl SessionSearch for SqliteStore {
         })
     }
 
+    fn add_to_memory(&self, key: &SessionKey) -> Pending<'_, ()> {
+        Box::pin(self.db.write_in(key.clone(), super::ports::SMALL, |conn, key| {
+            let head = super::sessions::head(conn, key)?;
+            let add = "INSERT INTO memory_sessions (session_key, until) VALUES (?1, ?2)
+                       ON CONFLICT (session_key) DO UPDATE SET until = excluded.until";
+            conn.prepare_cached(add)?.execute((head.session_key, head.last_seq))?;
+            Ok(())
+        }))
+    }
+
     fn index_next(&self) -> Pending<'_, IndexProgress> {
         Box::pin(async move {
             let lag = &self.db.index_lag;

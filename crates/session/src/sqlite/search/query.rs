@@ -103,6 +103,9 @@ fn candidates(
     for term in terms {
         postings.extend(Postings::read(conn, scope, term)?);
     }
+    if postings.is_empty() {
+        return Ok(Vec::new());
+    }
     postings.sort_by(|one, other| other.weight.total_cmp(&one.weight));
     let (frequent, rare): (Vec<&Postings>, Vec<&Postings>) =
         postings.iter().partition(|postings| postings.is_frequent);
@@ -151,7 +154,7 @@ impl Postings {
         let prefix = format!("{exact} *");
         let mut expression = if term.is_prefix { prefix.clone() } else { exact };
         let mut found = documents(conn, scope, &expression, FREQUENT + 1)?;
-        if found.is_empty() && !term.is_prefix && term.text.len() >= 4 {
+        if found.is_empty() && !term.is_prefix && term.text.len() >= 3 {
             expression = prefix;
             found = documents(conn, scope, &expression, FREQUENT + 1)?;
         }
@@ -194,7 +197,7 @@ fn read_hits(
 ) -> JobResult<Vec<(RankKey, SearchHit)>> {
     #[expect(clippy::cast_precision_loss, reason = "counts of terms are far below 2^52")]
     let average = scope.terms as f64 / scope.documents.max(1) as f64;
-    let mut filter = SessionFilter { query, keys: HashMap::new() };
+    let mut filter = SessionFilter { query, sessions: HashMap::new() };
     let mut scored = Vec::new();
     for ScoredDocument { document, weights } in best {
         if scored.len() == POOL {
@@ -235,36 +238,47 @@ fn read_hits(
 /// Decides whether a document is a hit.
 struct SessionFilter<'a> {
     query: &'a SearchQuery,
-    /// The keys of sessions by number; `None` if the query excludes the session.
-    keys: HashMap<i64, Option<SessionKey>>,
+    /// By number: the key of the session and its last admitted row; `None` if the query excludes the session.
+    sessions: HashMap<i64, Option<(SessionKey, u64)>>,
 }
 
 impl SessionFilter<'_> {
+    /// The session of a row that may be a hit.
     fn admit(
         &mut self,
         conn: &Connection,
         session_key: i64,
         seq: u64,
     ) -> rusqlite::Result<Option<SessionKey>> {
-        if !self.keys.contains_key(&session_key) {
-            let key = conn
-                .prepare_cached("SELECT app_name, user_id, session_id FROM sessions WHERE session_key = ?1")?
-                .query_row((session_key,), |row| {
-                    Ok(SessionKey { app_name: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? })
-                })
-                .optional()?;
-            // The scope of a document implies its user and app; the session is compared once more.
-            let is_admitted = |key: &SessionKey| {
-                key.user_id == self.query.user
-                    && self.query.app.as_ref().is_none_or(|app| *app == key.app_name)
-                    && self.query.session.as_ref().is_none_or(|id| *id == key.session_id)
-            };
-            self.keys.insert(session_key, key.filter(is_admitted));
+        if !self.sessions.contains_key(&session_key) {
+            let session = self.session(conn, session_key)?;
+            self.sessions.insert(session_key, session);
         }
-        let key = self.keys.get(&session_key).and_then(Option::as_ref);
-        let is_hidden = |key: &SessionKey| {
-            self.query.until.as_ref().is_some_and(|(own, until)| own == key && seq > until.0)
+        let session = self.sessions.get(&session_key).and_then(Option::as_ref);
+        Ok(session.filter(|(_, until)| seq <= *until).map(|(key, _)| key.clone()))
+    }
+
+    fn session(&self, conn: &Connection, session_key: i64) -> rusqlite::Result<Option<(SessionKey, u64)>> {
+        let found = conn
+            .prepare_cached(
+                "SELECT app_name, user_id, session_id, until
+                 FROM sessions LEFT JOIN memory_sessions USING (session_key) WHERE session_key = ?1",
+            )?
+            .query_row((session_key,), |row| {
+                let key = SessionKey { app_name: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
+                Ok((key, row.get::<_, Option<u64>>(3)?))
+            })
+            .optional()?;
+        // The scope of a document implies its user and app; they are compared once more.
+        let is_admitted = |key: &SessionKey| {
+            key.user_id == self.query.user
+                && self.query.app.as_ref().is_none_or(|app| *app == key.app_name)
+                && self.query.session.as_ref().is_none_or(|id| *id == key.session_id)
         };
-        Ok(key.filter(|key| !is_hidden(key)).cloned())
+        let Some((key, remembered)) = found.filter(|(key, _)| is_admitted(key)) else { return Ok(None) };
+        let Some(until) = remembered.or((!self.query.in_memory).then_some(u64::MAX)) else { return Ok(None) };
+        let until = if self.query.in_memory { until } else { u64::MAX };
+        let hidden = self.query.until.as_ref().filter(|(own, _)| *own == key).map(|(_, until)| until.0);
+        Ok(Some((key, hidden.map_or(until, |hidden| hidden.min(until)))))
     }
 }
