@@ -6,7 +6,11 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test at its line")]
 
 use adk::{agent::LlmAgent, content::Content, event::Event, session::SessionKey};
-use bridge::{Agent, Budget, Memory, ModelAdapter, memory::SearchQuery, store::row::save};
+use bridge::{
+    Agent, Budget, Memory, ModelAdapter,
+    memory::{Passage, PassageMessage, SearchQuery},
+    store::row::save,
+};
 use futures::StreamExt;
 use provider::{ModelId, ModelRequest, ModelStream, Provider};
 use session::{
@@ -210,7 +214,9 @@ impl World {
         };
         let recalled = self.memory.search(query).await.unwrap();
         assert!(recalled.is_complete);
-        recalled.passages.iter().map(|passage| format!("{:?}", passage.messages)).collect()
+        let text = |message: &PassageMessage| message.text.clone();
+        let of_passage = |passage: &Passage| passage.messages.iter().map(text).collect::<Vec<_>>().join("\n");
+        recalled.passages.iter().map(of_passage).collect()
     }
 }
 
@@ -231,58 +237,93 @@ fn chatter(random: &mut SplitMix64, language: &Language, thing: &str) -> (String
     (question, answer)
 }
 
-/// One case: conversations of a user with a fact, possibly with a later version, and of others with the same fact.
+/// A case: where the fact and its later version are stated.
+struct Case {
+    label: String,
+    language: &'static Language,
+    thing: &'static str,
+    user: String,
+    sessions: u64,
+    planted_in: u64,
+    /// The session of the later version, if there is one.
+    updated_in: Option<u64>,
+    first: u64,
+    newest: u64,
+    foreign: u64,
+}
+
+impl Case {
+    fn new(random: &mut SplitMix64, (seed, number): (u64, u64)) -> Self {
+        let language = random.choose(&LANGUAGES).unwrap();
+        let thing = *random.choose(language.things).unwrap();
+        let sessions = 1 + random.below(3);
+        let planted_in = random.below(sessions);
+        let updated_in = planted_in + random.below(sessions - planted_in);
+        Self {
+            label: format!("case {number} of seed {seed}: {}, {thing}", language.name),
+            language,
+            thing,
+            user: format!("user{number}"),
+            sessions,
+            planted_in,
+            updated_in: Some(updated_in).filter(|_| random.below(2) == 0),
+            first: 20_000 + number,
+            newest: 40_000 + number,
+            foreign: 60_000 + number,
+        }
+    }
+
+    fn key(&self, session: u64) -> SessionKey {
+        SessionKey::new("app", &self.user, format!("s{session}"))
+    }
+
+    fn stated(&self, random: &mut SplitMix64, templates: &[&str], code: u64) -> (String, String) {
+        let fact = filled(random.choose(templates).unwrap(), self.thing, code);
+        (fact, self.language.chatter[0].to_owned())
+    }
+
+    fn exchanges(&self, random: &mut SplitMix64, session: u64) -> Vec<(String, String)> {
+        let length = 5 + random.below(60);
+        let mut exchanges: Vec<_> = (0..length).map(|_| chatter(random, self.language, self.thing)).collect();
+        let mut after = 0;
+        if session == self.planted_in {
+            let at = usize::try_from(random.below(length)).unwrap();
+            exchanges.insert(at, self.stated(random, self.language.facts, self.first));
+            after = at + 1;
+        }
+        if self.updated_in == Some(session) {
+            let at = after + usize::try_from(random.below((exchanges.len() + 1 - after) as u64)).unwrap();
+            exchanges.insert(at, self.stated(random, self.language.updates, self.newest));
+        }
+        exchanges
+    }
+}
+
+/// Returns whether the request shows the fact, and whether it has a later version.
 async fn check_case(world: &World, seed: u64, number: u64) -> (bool, bool) {
     let random = &mut SplitMix64::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
-    let language = random.choose(&LANGUAGES).unwrap();
-    let thing = *random.choose(language.things).unwrap();
-    let label = format!("case {number} of seed {seed}: {}, {thing}", language.name);
-    let (user, stranger) = (format!("user{number}"), format!("stranger{number}"));
-    let (first, newest, foreign) = (20_000 + number, 40_000 + number, 60_000 + number);
-    let is_updated = random.below(2) == 0;
-    let sessions = 1 + random.below(3);
-    let planted_in = random.below(sessions);
-    let updated_in = planted_in + random.below(sessions - planted_in);
-    let acknowledged = || random_answer(language);
-    for session in 0..sessions {
-        let length = usize::try_from(5 + random.below(60)).unwrap();
-        let mut exchanges: Vec<_> = (0..length).map(|_| chatter(random, language, thing)).collect();
-        let mut at = usize::try_from(random.below(length as u64)).unwrap();
-        if session == planted_in {
-            let fact = filled(random.choose(language.facts).unwrap(), thing, first);
-            exchanges.insert(at, (fact, acknowledged()));
-        }
-        if is_updated && session == updated_in {
-            if session != planted_in {
-                at = 0;
-            }
-            let at = at + 1 + usize::try_from(random.below((exchanges.len() - at) as u64)).unwrap();
-            let update = filled(random.choose(language.updates).unwrap(), thing, newest);
-            exchanges.insert(at.min(exchanges.len()), (update, acknowledged()));
-        }
-        let key = SessionKey::new("app", &user, format!("s{session}"));
-        #[expect(clippy::cast_precision_loss, reason = "a small number")]
-        world.store(&key, 1_000_000.0 * (session + 1) as f64, &exchanges).await;
+    let case = Case::new(random, (seed, number));
+    let mut at = 0.0;
+    for session in 0..case.sessions {
+        at += 1_000_000.0;
+        world.store(&case.key(session), at, &case.exchanges(random, session)).await;
     }
-    let fact = filled(language.facts[0], thing, foreign);
-    for key in [SessionKey::new("app", &stranger, "s0"), SessionKey::new("other", &user, "s0")] {
-        world.store(&key, 9e9, &[(fact.clone(), acknowledged())]).await;
+    let fact = [case.stated(random, case.language.facts, case.foreign)];
+    let stranger = format!("stranger{number}");
+    for key in [SessionKey::new("app", stranger, "s0"), SessionKey::new("other", &case.user, "s0")] {
+        world.store(&key, 9e9, &fact).await;
     }
-    let key = SessionKey::new("app", &user, format!("s{}", sessions - 1));
-    let expected = if is_updated { newest } else { first }.to_string();
-    let results = world.recall(&key, &filled(language.query, thing, 0)).await;
+    let key = case.key(case.sessions - 1);
+    let Case { label, updated_in, newest, first, foreign, .. } = &case;
+    let expected = if updated_in.is_some() { newest } else { first }.to_string();
+    let results = world.recall(&key, &filled(case.language.query, case.thing, 0)).await;
     let is_recalled = results.iter().any(|result| result.contains(&expected));
     let is_shown = world.shown(&key).await.contains(&expected);
     assert!(is_recalled || is_shown, "{label}: {expected} is not reachable: {results:#?}");
     assert!(!results.iter().any(|result| result.contains(&foreign.to_string())), "{label}: {results:#?}");
-    if is_updated {
-        assert!(results.first().is_some_and(|first| first.contains(&expected)), "{label}: {results:#?}");
-    }
-    (is_shown, is_updated)
-}
-
-fn random_answer(language: &Language) -> String {
-    language.chatter[0].to_owned()
+    let is_first = results.first().is_some_and(|first| first.contains(&expected));
+    assert!(is_first || updated_in.is_none(), "{label}: {expected} is not first: {results:#?}");
+    (is_shown, updated_in.is_some())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

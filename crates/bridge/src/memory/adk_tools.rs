@@ -106,7 +106,10 @@ impl Agent {
         let preloaded = preloaded_text(&recalled.passages);
         request.message_metadata.insert(PRELOADED_MEMORY.to_owned(), preloaded.into());
         if let Some(source) = recalled.untrusted {
-            request.state_delta.entry(UNTRUSTED).or_insert_with(|| recalled_source(&source).into());
+            let mark = request.state_delta.entry(UNTRUSTED).or_insert(Value::Null);
+            if mark.is_null() {
+                *mark = recalled_source(&source).into();
+            }
         }
         request
     }
@@ -129,7 +132,9 @@ fn preloaded_text(passages: &[Passage]) -> String {
     for passage in passages {
         let mut lines = String::new();
         for message in &passage.messages {
-            let _ = writeln!(lines, "[{}] {}: {}", message.time, message.author, message.text);
+            // A text must not end the frame that quotes it.
+            let text = message.text.replace("</PAST", "< /PAST");
+            let _ = writeln!(lines, "[{}] {}: {text}", message.time, message.author);
         }
         if !text.is_empty() && text.len() + lines.len() > PRELOADED_BYTES {
             break;

@@ -22,8 +22,7 @@ pub use session::{SearchHit, SearchQuery};
 use crate::{store::service::service_error, tools::guard::UNTRUSTED};
 use adk::{error::ServiceError, session::SessionKey};
 use passage::Excerpt;
-use serde_json::Value;
-use session::{IndexProgress, Seq, Store, StoredMessage, TailBudget};
+use session::{IndexProgress, PageRequest, Seq, Store, StoredMessage};
 use std::{
     collections::HashMap,
     fmt,
@@ -35,6 +34,8 @@ use std::{
 const CATCH_UP: Duration = Duration::from_secs(1);
 /// How many rows before and after a hit are part of its passage.
 const AROUND: usize = 2;
+/// State changes per page.
+const STATE_PAGE: usize = 500;
 /// Hits per requested passage: several hits are in the same passage.
 const HITS_PER_PASSAGE: usize = 4;
 
@@ -153,7 +154,7 @@ impl Memory {
         after: Seq,
         limit: usize,
     ) -> session::Result<Option<Vec<StoredMessage>>> {
-        let page = session::PageRequest { after, limit, max_bytes: usize::MAX };
+        let page = PageRequest { after, limit, max_bytes: usize::MAX };
         match self.store.read(key, page).await {
             Ok(rows) => Ok(Some(rows)),
             Err(session::Error::NotFound(_)) => Ok(None),
@@ -161,15 +162,23 @@ impl Memory {
         }
     }
 
-    /// The source of untrusted text in a session, if it has any.
+    /// The first source of untrusted text in a session, if it ever had any. The mark in the state ends when a person trusts the
+    /// session; its text is no other text then, so the state log decides.
     async fn untrusted_source(&self, key: &SessionKey) -> session::Result<Option<String>> {
-        let Some(snapshot) = self.store.load(key, TailBudget::NONE).await? else { return Ok(None) };
-        let mark = snapshot.state.into_iter().find(|entry| entry.key == UNTRUSTED);
-        Ok(mark.and_then(|entry| match entry.value {
-            Value::Null => None,
-            Value::String(source) => Some(source),
-            other => Some(other.to_string()),
-        }))
+        let mut page = PageRequest { after: Seq::START, limit: STATE_PAGE, max_bytes: usize::MAX };
+        loop {
+            let changes = match self.store.state_changes(key, page).await {
+                Ok(changes) => changes,
+                Err(session::Error::NotFound(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let Some(last) = changes.last() else { return Ok(None) };
+            page.after = last.seq;
+            let mark = changes.into_iter().find(|change| change.key == UNTRUSTED && !change.value.is_null());
+            if let Some(mark) = mark {
+                return Ok(Some(mark.value.as_str().map_or_else(|| mark.value.to_string(), str::to_owned)));
+            }
+        }
     }
 }
 

@@ -48,13 +48,13 @@ async fn called(store: &Shared, tool: Vec<Arc<dyn Tool>>, (name, args): (&str, V
     let session = agent.sessions().get_or_create(&key()).await.unwrap();
     let response = Session::events(&session).iter().rev().find_map(|event| event.responses().next().cloned());
     let mut value = Value::Object(response.unwrap().response.unwrap());
-    for result in value["results"].as_array_mut().into_iter().flatten() {
+    for result in value.get_mut("results").and_then(Value::as_array_mut).into_iter().flatten() {
         for message in result["messages"].as_array_mut().unwrap() {
-            message.as_object_mut().unwrap().remove("time");
+            message.as_object_mut().unwrap().shift_remove("time");
         }
     }
-    for entry in value["memories"].as_array_mut().into_iter().flatten() {
-        entry.as_object_mut().unwrap().remove("timestamp");
+    for entry in value.get_mut("memories").and_then(Value::as_array_mut).into_iter().flatten() {
+        entry.as_object_mut().unwrap().shift_remove("timestamp");
     }
     value
 }
@@ -70,7 +70,7 @@ async fn recall_returns_a_message_with_its_neighbours() {
         let other = session_key("other");
         talk(&backend, &other, &["hello", "my zebra is called Zoe", "what else"]).await;
         let found = recalled(&backend, json!({"query": "zebra"})).await;
-        assert_snapshot!(found, @"");
+        assert_snapshot!(found, @r#"{"results":[{"session":"other","messages":[{"seq":2,"author":"root","text":"re: hello"},{"seq":3,"author":"user","text":"my zebra is called Zoe"},{"seq":4,"author":"root","text":"re: my zebra is called Zoe"},{"seq":5,"author":"user","text":"what else"},{"seq":6,"author":"root","text":"re: what else"}]}]}"#);
     }
 }
 
@@ -123,7 +123,14 @@ async fn recalled_text_of_an_untrusted_session_taints_the_session() {
             key: UNTRUSTED.into(),
             value: "fetch of https://x.example".into(),
         };
-        backend.store.commit(&tainted, Commit { state: vec![mark], ..Commit::default() }).await.unwrap();
+        let cleared = StateChange { value: Value::Null, ..mark.clone() };
+        for change in [mark, cleared] {
+            backend
+                .store
+                .commit(&tainted, Commit { state: vec![change], ..Commit::default() })
+                .await
+                .unwrap();
+        }
         let state = async || {
             let agent = start(&backend.again(), root(&Fake::echo())).await;
             let session = agent.sessions().get_or_create(&key()).await.unwrap();
@@ -148,7 +155,7 @@ async fn load_memory_finds_only_sessions_that_were_added() {
         };
         assert_eq!(load().await, json!({"memories": []}), "{}", backend.name);
         Memory::new(backend.store.clone()).add_session(&other).await.unwrap();
-        assert_snapshot!(load().await, @"");
+        assert_snapshot!(load().await, @r#"{"memories":[{"content":{"role":"user","parts":[{"text":"my zebra is called Zoe"}]},"author":"user"},{"content":{"role":"model","parts":[{"text":"re: my zebra is called Zoe"}]},"author":"root"}]}"#);
     }
 }
 
@@ -174,10 +181,6 @@ async fn preloaded_memory_stays_behind_the_message_that_it_was_found_for() {
         let second = last_request(&model);
         assert_eq!(second[0], first[0], "{}", backend.name);
         assert_eq!(second.last().unwrap(), "user: and the giraffe?");
-        let shown = log(&store).await;
-        assert!(
-            !format!("{shown:?}").contains("Zoe"),
-            "the contents of the log are those of the user: {shown:?}"
-        );
+        assert_eq!(log(&store).await[0], "user: how is my zebra?", "the content is that of the user");
     }
 }

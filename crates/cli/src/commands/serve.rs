@@ -33,7 +33,7 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     };
     let telemetry = wiring::telemetry(settings)?;
     let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(Arc::clone(&store)));
-    let indexed = Arc::clone(&store);
+    tokio::spawn(keep_indexed(Arc::clone(&store)));
     let apps = Arc::new(Apps::new(settings.clone(), store, (runs.turns().clone(), telemetry.trace())));
     let mut server = ServerState::new(Arc::<Apps>::clone(&apps), archive, runs)
         .with_dev_ui(dev_ui_dir(args.dev_ui.clone()))
@@ -63,7 +63,6 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     let stop = ShutdownSignal::default();
     let serving = tokio::spawn(server::serve(listen, router(server.clone(), access), stop.clone()));
     tokio::spawn(apps.watch());
-    tokio::spawn(keep_indexed(indexed));
     tokio::spawn(announce_page(announcement, server.clone()));
     let (runs, source) = (server.runs().clone(), server.recovery_source(screen::note));
     tokio::spawn(async move { runs.recover(recovery, source).await });

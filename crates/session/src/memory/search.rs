@@ -64,7 +64,12 @@ impl MemoryState {
             }
             let until = session.remembered.filter(|_| query.in_memory);
             let scope = scopes.entry(&key.app_name).or_default();
-            for row in session.rows().filter(|row| until.is_none_or(|until| row.seq <= until)) {
+            for row in session
+                .messages
+                .iter()
+                .map(|(_, row)| row)
+                .filter(|row| until.is_none_or(|until| row.seq <= until))
+            {
                 let documents = document::documents(&row.message).into_iter();
                 scope.documents.extend(documents.map(|document| (key, row, document)));
             }
@@ -117,8 +122,10 @@ impl ScopeDocuments<'_> {
         let found = found.filter(|(_, ((key, row, _), weight))| *weight > 0.0 && is_admitted(key, row.seq));
         found
             .map(|(number, ((key, row, document), weight))| {
-                let score = rank::score(weight, document.len as u64, average);
                 let message = &row.message;
+                let text = document::part_text(message, document.part);
+                let score = rank::score(weight, document.len as u64, average);
+                let score = rank::with_nearness(score, snippet::nearness(&text, terms));
                 let rank = RankKey { score, timestamp: message.timestamp, number: number as u64 };
                 let hit = SearchHit {
                     key: (*key).clone(),
@@ -126,7 +133,7 @@ impl ScopeDocuments<'_> {
                     timestamp: message.timestamp,
                     role: message.role.clone(),
                     author: message.author.clone(),
-                    snippet: snippet::snippet(&document::text(message), terms),
+                    snippet: snippet::snippet(&text, terms),
                     score,
                 };
                 (rank, hit)

@@ -50,7 +50,7 @@ pub(super) struct MemorySession {
     pub(super) lease_epoch: u64,
     pub(super) draft: Option<Draft>,
     /// Rows, each with the number of its run.
-    messages: Vec<(Option<u64>, StoredMessage)>,
+    pub(super) messages: Vec<(Option<u64>, StoredMessage)>,
     /// The sequence numbers by message id.
     seqs: HashMap<String, Seq>,
     pending: BTreeMap<(String, String), PendingEntry>,
@@ -102,10 +102,6 @@ impl MemorySession {
             recipes: MemoryRecipes::default(),
             remembered: None,
         }
-    }
-
-    pub(super) fn rows(&self) -> impl Iterator<Item = &StoredMessage> {
-        self.messages.iter().map(|(_, row)| row)
     }
 
     /// The sequence number of the commit's last message, if it is in the log already, with the same content.

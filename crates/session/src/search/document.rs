@@ -22,10 +22,12 @@ pub(crate) struct Document {
     /// The distinct terms, separated by spaces.
     pub(crate) terms: String,
     pub(crate) len: usize,
+    /// The position among the documents of its message.
+    pub(crate) part: usize,
 }
 
 impl Document {
-    fn of(text: &str) -> Self {
+    fn of(part: usize, text: &str) -> Self {
         let mut seen = HashSet::new();
         let mut terms = String::with_capacity(text.len());
         segment::for_each_term(text, |term, _| {
@@ -38,15 +40,21 @@ impl Document {
             }
             terms.push_str(term);
         });
-        Self { terms, len: seen.len() }
+        Self { terms, len: seen.len(), part }
     }
 }
 
 /// The documents of a message; none if it has no text.
 pub(crate) fn documents(message: &SessionMessage) -> Vec<Document> {
     let text = text(message);
-    let documents = pieces(&text).into_iter().map(Document::of);
+    let documents = pieces(&text).into_iter().enumerate().map(|(part, piece)| Document::of(part, piece));
     documents.filter(|document| document.len > 0).collect()
+}
+
+/// The text of one of the documents of a message.
+pub(crate) fn part_text(message: &SessionMessage, part: usize) -> String {
+    let text = text(message);
+    pieces(&text).get(part).copied().unwrap_or_default().to_owned()
 }
 
 /// Cuts a text at spaces into pieces of limited size.

@@ -5,7 +5,7 @@
 //! | [`segment`] | cuts text into terms |
 //! | `document` | the searchable text of a message |
 //! | `rank` | scores the documents that share terms with a query |
-//! | `snippet` | the part of a text that matches |
+//! | `snippet` | where the terms are in a text |
 //!
 //! The index follows the log: a commit does not write to it. [`SessionSearch::index_next`] adds what was committed since, in
 //! small transactions of its own, and remembers for each session the last row that it contains. So the index can be lost at

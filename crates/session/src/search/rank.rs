@@ -1,4 +1,4 @@
-//! Ranking: BM25 over the distinct terms of a document, then time.
+//! Ranking: BM25 over the distinct terms of a document, how near they are to each other, then time.
 //!
 //! A fact that was stated again later has about the same score as its earlier version, so hits whose scores are about equal
 //! are ordered by time, newest first.
@@ -7,6 +7,8 @@
 const LENGTH_WEIGHT: f64 = 0.3;
 /// Longer documents count as this many times the average: a long text with the right terms is still a hit.
 const LONGEST: f64 = 4.0;
+/// By how much nearness raises a score at most.
+const NEAR_BONUS: f64 = 0.5;
 const SATURATION: f64 = 1.2;
 /// Scores that differ by less than this part of the best one are about equal.
 const TIER: f64 = 0.15;
@@ -23,6 +25,11 @@ pub(crate) fn weight(documents: u64, with_term: u64) -> f64 {
 pub(crate) fn score(weights: f64, len: u64, average_len: f64) -> f64 {
     let relative = (len as f64 / average_len.max(1.0)).min(LONGEST);
     weights * (SATURATION + 1.0) / (1.0 + SATURATION * (1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * relative))
+}
+
+/// The score of a document whose terms are this near to each other.
+pub(crate) fn with_nearness(score: f64, nearness: f64) -> f64 {
+    score * (1.0 + NEAR_BONUS * nearness)
 }
 
 /// The position of a hit.

@@ -15,6 +15,9 @@ use icu_normalizer::{
 };
 use std::borrow::Cow;
 
+/// Changes with every change of the terms of a text. An index of another version is rebuilt.
+pub const VERSION: u32 = 1;
+
 /// Longer terms are cut, so that encoded data does not fill the index.
 const MAX_TERM_BYTES: usize = 64;
 /// A word with more parts is a hash or encoded data, and only whole words are terms.

@@ -1,23 +1,65 @@
-//! Snippets: the part of a text that has the most terms of a query.
+//! Where the terms of a query are in a text: how close to each other, and the snippet with most of them.
 
 use super::segment::{self, QueryTerm};
+use std::collections::HashSet;
 
 /// The size of a snippet in bytes.
 const BYTES: usize = 240;
 /// How much of it precedes the first term.
 const BEFORE: usize = 40;
 
-/// The part of `text` with the most different terms, on one line.
-pub(crate) fn snippet(text: &str, terms: &[QueryTerm]) -> String {
-    // Offset and index of each occurrence of a term.
-    let mut occurrences: Vec<(usize, usize)> = Vec::new();
+/// An occurrence of a term of the query.
+#[derive(Clone, Copy, Debug)]
+struct TermOccurrence {
+    offset: usize,
+    /// The number of words before it.
+    word: usize,
+    /// The index of the term.
+    term: usize,
+}
+
+fn occurrences(text: &str, terms: &[QueryTerm]) -> Vec<TermOccurrence> {
+    let mut found = Vec::new();
+    let (mut word, mut last) = (0, 0);
     segment::for_each_term(text, |term, offset| {
+        word += usize::from(offset != last);
+        last = offset;
         let matches = |query: &QueryTerm| {
             if query.is_prefix { term.starts_with(&query.text) } else { term == query.text }
         };
-        occurrences.extend(terms.iter().position(matches).map(|index| (offset, index)));
+        found.extend(terms.iter().position(matches).map(|term| TermOccurrence { offset, word, term }));
     });
-    occurrences.sort_unstable();
+    found
+}
+
+/// How close to each other the terms are that a text has, from 0 to 1. It is 1 if a few words are between them, and 0 for one
+/// term: a text that is about the terms has them in one sentence.
+#[expect(clippy::cast_precision_loss, reason = "counts of words are far below 2^52")]
+pub(crate) fn nearness(text: &str, terms: &[QueryTerm]) -> f64 {
+    let occurrences = occurrences(text, terms);
+    let distinct = occurrences.iter().map(|occurrence| occurrence.term).collect::<HashSet<_>>().len();
+    if distinct < 2 {
+        return 0.0;
+    }
+    let mut counts = vec![0_usize; terms.len()];
+    let (mut within, mut first, mut shortest) = (0_usize, 0_usize, usize::MAX);
+    for occurrence in &occurrences {
+        counts[occurrence.term] += 1;
+        within += usize::from(counts[occurrence.term] == 1);
+        while within == distinct {
+            shortest = shortest.min(occurrence.word - occurrences[first].word + 1);
+            let left = occurrences[first].term;
+            counts[left] -= 1;
+            within -= usize::from(counts[left] == 0);
+            first += 1;
+        }
+    }
+    ((2 * distinct + 2) as f64 / shortest as f64).min(1.0)
+}
+
+/// The part of `text` with the most different terms, on one line.
+pub(crate) fn snippet(text: &str, terms: &[QueryTerm]) -> String {
+    let occurrences = occurrences(text, terms);
     let start = best_start(&occurrences, terms.len()).saturating_sub(BEFORE);
     let start = text.ceil_char_boundary(start);
     // Begins with a whole word.
@@ -35,21 +77,21 @@ pub(crate) fn snippet(text: &str, terms: &[QueryTerm]) -> String {
 }
 
 /// The offset from which a snippet has the most different terms.
-fn best_start(occurrences: &[(usize, usize)], terms: usize) -> usize {
+fn best_start(occurrences: &[TermOccurrence], terms: usize) -> usize {
     let mut counts = vec![0_usize; terms];
     let (mut distinct, mut first) = (0_usize, 0_usize);
     let mut best = (0_usize, 0_usize);
-    for &(offset, term) in occurrences {
+    for &TermOccurrence { offset, term, .. } in occurrences {
         counts[term] += 1;
         distinct += usize::from(counts[term] == 1);
-        while offset - occurrences[first].0 > BYTES - BEFORE - 20 {
-            let left = occurrences[first].1;
+        while offset - occurrences[first].offset > BYTES - BEFORE - 20 {
+            let left = occurrences[first].term;
             counts[left] -= 1;
             distinct -= usize::from(counts[left] == 0);
             first += 1;
         }
         if distinct > best.0 {
-            best = (distinct, occurrences[first].0);
+            best = (distinct, occurrences[first].offset);
         }
     }
     best.1
@@ -73,6 +115,18 @@ mod tests {
         let snippet = of(&text, "locker code");
         assert!(snippet.starts_with("… ") && snippet.ends_with(" …"), "{snippet}");
         assert!(snippet.contains("the locker code is 4821, she said."), "{snippet}");
+    }
+
+    #[test]
+    fn terms_in_one_sentence_are_near() {
+        let near = |text: &str, query: &str| nearness(text, &segment::query_terms(query));
+        for text in ["the locker code is 1", "the code of the locker is 1", "locker, he said, code"] {
+            assert!((near(text, "locker code") - 1.0).abs() < 1e-9, "{text}");
+        }
+        let far = format!("locker {} code", "other ".repeat(20));
+        assert!(near(&far, "locker code") < 0.3);
+        assert!(near("a locker", "locker code").abs() < 1e-9);
+        assert!((near("我的储物柜密码是", "储物柜密码") - 1.0).abs() < 1e-9);
     }
 
     #[test]

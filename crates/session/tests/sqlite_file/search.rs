@@ -3,7 +3,7 @@
 use crate::common::{file, fresh, open};
 use rusqlite::Connection;
 use session::{
-    Commit, IndexProgress, SearchQuery, SessionMessage, SessionSearch, SessionStore,
+    Commit, Error, IndexProgress, SearchQuery, SessionMessage, SessionSearch, SessionStore,
     sqlite::{Options, SqliteStore},
 };
 use std::sync::Arc;
@@ -103,6 +103,25 @@ async fn a_damaged_index_is_built_anew() {
     assert_eq!(store.search(query()).await.unwrap().hits.len(), 5);
 }
 
+#[tokio::test]
+async fn an_index_of_another_segmentation_is_built_anew() {
+    let (store, dir) = fresh(Options::default());
+    let messages = fill(&store).await;
+    index(&store).await;
+    drop(store);
+    let conn = Connection::open(file(&dir)).unwrap();
+    conn.execute_batch(
+        "UPDATE search_segmentation SET version = 0;
+         INSERT INTO search_index (search_index) VALUES ('delete-all');",
+    )
+    .unwrap();
+    drop(conn);
+    let store = open(&dir, Options::default()).unwrap();
+    index(&store).await;
+    assert_eq!(indexed(&dir), (messages, messages));
+    assert_eq!(count(&dir, "SELECT version FROM search_segmentation"), 1);
+}
+
 /// Nothing but the log is needed to append: an index that cannot be read or written delays no message.
 #[tokio::test]
 async fn a_message_is_committed_while_the_index_is_damaged() {
@@ -111,12 +130,14 @@ async fn a_message_is_committed_while_the_index_is_damaged() {
     index(&store).await;
     drop(store);
     let conn = Connection::open(file(&dir)).unwrap();
-    conn.execute("UPDATE search_index_data SET block = zeroblob(3)", []).unwrap();
+    conn.execute("UPDATE search_index_data SET block = x'ffffffffffffffffffff'", []).unwrap();
     drop(conn);
     let store = open(&dir, Options::default()).unwrap();
     let text = SessionMessage { content: "common words".into(), ..message("late") };
     store.commit(&key("s0"), Commit::message(text)).await.unwrap();
-    assert!(store.search(query()).await.is_err());
+    let failed = store.search(query()).await.unwrap_err();
+    assert!(matches!(failed, Error::DamagedIndex { .. }), "{failed:?}");
+    assert!(!failed.is_storage_fault(), "the store is ready");
     store.reset_index().await.unwrap();
     index(&store).await;
     assert_eq!(store.search(query()).await.unwrap().hits.len(), 5);

@@ -22,6 +22,7 @@ CREATE TABLE search_documents (
     document    INTEGER PRIMARY KEY,
     session_key INTEGER NOT NULL,
     seq         INTEGER NOT NULL,
+    part        INTEGER NOT NULL,
     len         INTEGER NOT NULL
 ) STRICT;
 
@@ -37,6 +38,11 @@ CREATE TABLE memory_sessions (
     session_key INTEGER PRIMARY KEY REFERENCES sessions ON DELETE CASCADE,
     until       INTEGER NOT NULL
 ) STRICT;
+
+-- One row: how the texts were segmented. Another version rebuilds the index.
+CREATE TABLE search_segmentation (version INTEGER NOT NULL) STRICT;
+
+INSERT INTO search_segmentation (version) VALUES (1);
 
 CREATE TRIGGER search_session_deleted BEFORE DELETE ON sessions BEGIN
     DELETE FROM search_index

@@ -80,10 +80,11 @@ impl IndexLag {
         work.pass.is_none() && work.changed.is_empty()
     }
 
-    /// The next work. A failed slice puts it back.
-    fn take(&self) -> IndexWork {
+    /// Takes the work for one slice.
+    fn take(&self) -> TakenWork<'_> {
         let mut work = self.work.locked();
-        IndexWork { pass: mem::take(&mut work.pass), changed: mem::take(&mut work.changed) }
+        let taken = IndexWork { pass: mem::take(&mut work.pass), changed: mem::take(&mut work.changed) };
+        TakenWork { lag: self, rest: Some(taken) }
     }
 
     fn put_back(&self, rest: IndexWork) {
@@ -93,6 +94,20 @@ impl IndexLag {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
+    }
+}
+
+/// Work that is put back on drop: if the slice fails or its future is dropped, all of it remains.
+struct TakenWork<'a> {
+    lag: &'a IndexLag,
+    rest: Option<IndexWork>,
+}
+
+impl Drop for TakenWork<'_> {
+    fn drop(&mut self) {
+        if let Some(rest) = self.rest.take() {
+            self.lag.put_back(rest);
+        }
     }
 }
 
@@ -119,15 +134,11 @@ impl SessionSearch for SqliteStore {
         Box::pin(async move {
             let lag = &self.db.index_lag;
             let _indexing = lag.indexing.lock().await;
-            let work = lag.take();
-            let indexed = self.index(work.clone()).await;
-            match indexed {
-                Ok(rest) => lag.put_back(rest),
-                Err(error) => {
-                    lag.put_back(work);
-                    return Err(error);
-                }
+            let mut work = lag.take();
+            if let Some(wanted) = work.rest.clone() {
+                work.rest = Some(self.index(wanted).await?);
             }
+            drop(work);
             Ok(if lag.is_empty() { IndexProgress::Complete } else { IndexProgress::More })
         })
     }
@@ -164,6 +175,10 @@ impl SqliteStore {
         // Without this, a read-only file would be segmented and then refused.
         self.db.writer()?;
         let IndexWork { pass, changed } = work;
+        let begins = pass == Some(0);
+        if begins && self.db.readers.read(|conn| Ok(slice::is_outdated(conn)?)).await? {
+            self.db.write(super::ports::SMALL, |conn| Ok(slice::reset(conn)?)).await?;
+        }
         let plan = SlicePlan { pass, changed };
         let (slice, mut rest) = self.db.readers.read(move |conn| Ok(slice::read(conn, plan)?)).await?;
         if !slice.is_empty() {

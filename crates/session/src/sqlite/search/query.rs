@@ -22,8 +22,11 @@ const MAX_TERMS: usize = 24;
 const FREQUENT: usize = 2000;
 /// The documents of frequent terms are counted only if there are at most this many candidates.
 const MAX_CANDIDATES: usize = 20_000;
-/// How many of the best documents are read.
-const POOL: usize = 200;
+/// How many of the documents with the highest weights are scored with their length.
+const SCORED: usize = 3000;
+/// How many of the best documents are read, and the size of their messages.
+const POOL: usize = 250;
+const POOL_BYTES: usize = 4 * 1024 * 1024;
 
 /// The documents of one app and user.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +65,8 @@ pub(super) fn search(conn: &Connection, query: &SearchQuery) -> JobResult<Vec<Se
     rank::sort(&mut hits, |(key, _)| *key);
     let mut seen = HashSet::new();
     hits.retain(|(_, hit)| seen.insert((hit.key.clone(), hit.seq)));
-    Ok(hits.into_iter().take(query.limit).map(|(_, hit)| hit).collect())
+    let hits = hits.into_iter().take(query.limit).map(|(_, hit)| hit);
+    Ok(hits.map(|hit| SearchHit { snippet: snippet::snippet(&hit.snippet, &terms), ..hit }).collect())
 }
 
 fn scopes(conn: &Connection, query: &SearchQuery) -> rusqlite::Result<Vec<SearchScope>> {
@@ -188,6 +192,16 @@ fn documents(
     .collect()
 }
 
+/// A document of the index that the query admits.
+struct AdmittedDocument {
+    document: i64,
+    session_key: i64,
+    key: SessionKey,
+    seq: u64,
+    part: usize,
+    score: f64,
+}
+
 /// Reads the messages of the best documents that the query admits.
 fn read_hits(
     conn: &Connection,
@@ -195,44 +209,63 @@ fn read_hits(
     terms: &[QueryTerm],
     best: Vec<ScoredDocument>,
 ) -> JobResult<Vec<(RankKey, SearchHit)>> {
+    let mut bytes = 0;
+    let mut hits = Vec::new();
+    for found in admitted(conn, (scope, query), best)? {
+        if bytes > POOL_BYTES {
+            break;
+        }
+        let Some(row) = log::row(conn, found.session_key, found.seq)? else { continue };
+        bytes += row.message.size();
+        let text = document::part_text(&row.message, found.part);
+        let message = row.message;
+        let score = rank::with_nearness(found.score, snippet::nearness(&text, terms));
+        let number = u64::try_from(found.document).unwrap_or(0);
+        // The snippet is cut when the order is known.
+        let hit = SearchHit {
+            key: found.key,
+            seq: Seq(found.seq),
+            timestamp: message.timestamp,
+            snippet: text,
+            role: message.role,
+            author: message.author,
+            score,
+        };
+        hits.push((RankKey { score, timestamp: message.timestamp, number }, hit));
+    }
+    Ok(hits)
+}
+
+/// The documents with the highest scores among those with the highest weights.
+fn admitted(
+    conn: &Connection,
+    (scope, query): (SearchScope, &SearchQuery),
+    best: Vec<ScoredDocument>,
+) -> rusqlite::Result<Vec<AdmittedDocument>> {
     #[expect(clippy::cast_precision_loss, reason = "counts of terms are far below 2^52")]
     let average = scope.terms as f64 / scope.documents.max(1) as f64;
     let mut filter = SessionFilter { query, sessions: HashMap::new() };
-    let mut scored = Vec::new();
+    let mut admitted = Vec::new();
+    let mut find =
+        conn.prepare_cached("SELECT session_key, seq, part, len FROM search_documents WHERE document = ?1")?;
     for ScoredDocument { document, weights } in best {
-        if scored.len() == POOL {
+        if admitted.len() == SCORED {
             break;
         }
-        let row = conn
-            .prepare_cached("SELECT session_key, seq, len FROM search_documents WHERE document = ?1")?
-            .query_row((document,), |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?, row.get::<_, u64>(2)?))
-            })
-            .optional()?;
-        let Some((session_key, seq, len)) = row else { continue };
+        let row = find.query_row((document,), |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?, row.get::<_, usize>(2)?, row.get::<_, u64>(3)?))
+        });
+        let Some((session_key, seq, part, len)) = row.optional()? else { continue };
         if let Some(key) = filter.admit(conn, session_key, seq)? {
-            scored.push((rank::score(weights, len, average), document, (session_key, key, seq)));
+            let score = rank::score(weights, len, average);
+            admitted.push(AdmittedDocument { document, session_key, key, seq, part, score });
         }
     }
-    let mut hits = Vec::new();
-    for (score, document, (session_key, key, seq)) in scored {
-        let Some(row) = log::row(conn, session_key, seq)? else { continue };
-        let message = row.message;
-        let number = u64::try_from(document).unwrap_or(0);
-        hits.push((
-            RankKey { score, timestamp: message.timestamp, number },
-            SearchHit {
-                key,
-                seq: Seq(seq),
-                timestamp: message.timestamp,
-                snippet: snippet::snippet(&document::text(&message), terms),
-                role: message.role,
-                author: message.author,
-                score,
-            },
-        ));
-    }
-    Ok(hits)
+    admitted.sort_by(|one, other| {
+        other.score.total_cmp(&one.score).then_with(|| other.document.cmp(&one.document))
+    });
+    admitted.truncate(POOL);
+    Ok(admitted)
 }
 
 /// Decides whether a document is a hit.

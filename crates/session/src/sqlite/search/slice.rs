@@ -3,7 +3,10 @@
 use super::super::log;
 use crate::{
     SessionKey,
-    search::document::{self, Document},
+    search::{
+        document::{self, Document},
+        segment,
+    },
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
@@ -200,14 +203,14 @@ fn add_documents(conn: &Connection, scope: i64, part: &SessionSlice) -> rusqlite
         .prepare_cached("SELECT last FROM search_scopes WHERE scope = ?1")?
         .query_row((scope,), |row| row.get(0))?;
     let mut insert = conn.prepare_cached(
-        "INSERT INTO search_documents (document, session_key, seq, len) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO search_documents (document, session_key, seq, part, len) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
     let mut index = conn.prepare_cached("INSERT INTO search_index (rowid, terms) VALUES (?1, ?2)")?;
     let mut terms = 0_usize;
     for (seq, document) in &part.documents {
         last += 1;
         let number = (scope << 32) | last;
-        insert.execute((number, part.session.session_key, seq, document.len))?;
+        insert.execute((number, part.session.session_key, seq, document.part, document.len))?;
         index.execute((number, &document.terms))?;
         terms += document.len;
     }
@@ -216,8 +219,16 @@ fn add_documents(conn: &Connection, scope: i64, part: &SessionSlice) -> rusqlite
     Ok(())
 }
 
+/// Whether the index has terms of another version of the segmentation.
+pub(super) fn is_outdated(conn: &Connection) -> rusqlite::Result<bool> {
+    let version: u32 =
+        conn.prepare_cached("SELECT version FROM search_segmentation")?.query_row([], |row| row.get(0))?;
+    Ok(version != segment::VERSION)
+}
+
 /// Empties the index.
 pub(super) fn reset(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute("UPDATE search_segmentation SET version = ?1", [segment::VERSION])?;
     conn.execute_batch(
         "INSERT INTO search_index (search_index) VALUES ('delete-all');
          DELETE FROM search_documents;
