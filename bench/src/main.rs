@@ -6,6 +6,7 @@
 //! | [`append`], [`tail`] | benches of the store; [`rows`] is their data, [`raw`] the plain SQLite baseline |
 //! | [`turn`] | a whole turn through the agent layer |
 //! | [`recovery`] | the time to claim and to finish the runs of a killed server |
+//! | [`recall`] | search in a million messages |
 //! | [`calls`] | the overhead of tool calls |
 //! | [`sandbox`] | the overhead of the sandbox of commands |
 //! | [`decode`] | decoding a model's answer from bytes to events |
@@ -29,6 +30,7 @@ mod html;
 mod measure;
 mod noise;
 mod raw;
+mod recall;
 mod recovery;
 mod reference;
 mod rows;
@@ -66,6 +68,11 @@ const BENCHES: &[Bench] = &[
         name: "recovery",
         about: "claiming and finishing 10,000 interrupted runs, with an instant model",
         run: recovery::run,
+    },
+    Bench {
+        name: "recall",
+        about: "search in a million messages: latency, size of the index, commits while indexing",
+        run: recall::run,
     },
     Bench { name: "call", about: "the overhead of a tool call, one and 32 at a time", run: calls::run },
     Bench { name: "sandbox", about: "the overhead of each profile on `true`", run: sandbox::run },

@@ -15,8 +15,8 @@ use std::{
 };
 use tokio::runtime::Runtime;
 use tools::{
-    AppUser, ArtifactFile, OutputStore, SandboxAccess, SandboxProfile, Tool, ToolHost, ToolReply,
-    ToolRequest, ToolsError,
+    AppUser, ArtifactFile, CallingTurn, OutputStore, SandboxAccess, SandboxProfile, Tool, ToolHost,
+    ToolReply, ToolRequest, ToolsError,
     exec::{
         Confinement, EnvVars, Exec, ExecLimits, ExecToolContext, Sandbox, Watchdog,
         sandbox::{
@@ -112,7 +112,14 @@ async fn call_true(tool: &Exec, profile: SandboxProfile) -> Result<()> {
     let sandbox = SandboxAccess { profile, protected: Vec::new() };
     let host = Arc::new(NoopHost);
     match tool
-        .call(ToolRequest { id: String::new(), args, host, sandbox, session: String::new(), input: None })
+        .call(ToolRequest {
+            id: String::new(),
+            args,
+            turn: CallingTurn::default(),
+            host,
+            sandbox,
+            input: None,
+        })
         .await?
     {
         ToolReply::Done(answer) if answer["exit_code"] == 0 => Ok(()),

@@ -2,7 +2,7 @@
 
 use crate::{
     content::{Content, FunctionCall, FunctionResponse, Part},
-    notes::CORRECTION,
+    notes::{CORRECTION, PRELOADED_MEMORY},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -83,6 +83,12 @@ impl Event {
     /// Whether it is a correction that the program wrote in the user's name.
     pub fn is_correction(&self) -> bool {
         self.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(CORRECTION))
+    }
+
+    /// What was found in the user's memory for this message.
+    pub fn preloaded_memory(&self) -> Option<&str> {
+        let metadata = self.custom_metadata.as_ref().filter(|_| self.is_user_message())?;
+        metadata.get(PRELOADED_MEMORY).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
     /// Whether it is a message of the user, and not a response or a correction.

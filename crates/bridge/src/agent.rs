@@ -5,6 +5,7 @@
 //! | [`Agent::run`] | the run's identity: an answer continues the run that asked |
 //! | `run_arrived` | order: messages are accepted in the order of their arrival |
 //! | `resolve_references` | the resources and the prompt that the message names are added to it |
+//! | `preload_memory` | what the user's memory has about the message is added to it |
 //! | `start_uncontended` | if the session is free, the commit that stores the message acquires the lease |
 //! | `run_queued` | if the session is busy, the message is queued and its run waits |
 //! | `run_traced` | a span, and the final status of the run in the store |
@@ -22,6 +23,7 @@ pub(crate) use orphans::resumption;
 
 use crate::{
     agent::{collect::AnswerCollector, references::References},
+    memory::LazyMemory,
     model,
     store::{
         artifacts::ArtifactAdapter,
@@ -62,6 +64,8 @@ pub struct Agent {
     references: Option<Arc<References>>,
     parked: ParkedCalls,
     creates_sessions: bool,
+    /// The memory that is searched with each message.
+    pub(crate) preloaded: Option<LazyMemory>,
 }
 
 /// Limits on the runs of an agent, whatever the request asks for.
@@ -101,6 +105,7 @@ impl Agent {
             references: None,
             parked: ParkedCalls::default(),
             creates_sessions: false,
+            preloaded: None,
         })
     }
 
@@ -145,6 +150,12 @@ impl Agent {
     #[must_use]
     pub fn creating_sessions(self) -> Self {
         Self { creates_sessions: true, ..self }
+    }
+
+    /// Searches a memory with each message, as ADK's `preload_memory` does.
+    #[must_use]
+    pub fn with_preloaded_memory(self, memory: LazyMemory) -> Self {
+        Self { preloaded: Some(memory), ..self }
     }
 
     pub fn tree(&self) -> &AgentTree {

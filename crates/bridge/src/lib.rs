@@ -6,6 +6,7 @@
 //! | [`turns`] | turn ownership: one run at a time per session, in order of acceptance, across processes |
 //! | [`store`] | adapters for the session store: session service, events, state, rows, ledger, drafts |
 //! | [`view`] | the part of the log that a request shows: window, repair, fit, token budget |
+//! | [`memory`] | recall of earlier conversations, and ADK's memory service |
 //! | [`model`] | adapters for models: attempts, retries, fallbacks |
 //! | [`tools`] | adapters for tools, and the guard that decides on calls |
 //! | [`runs`] | runs on their own tasks, their readers, and recovery |
@@ -15,6 +16,7 @@
 
 pub mod agent;
 mod digest;
+pub mod memory;
 pub mod model;
 pub mod runs;
 pub mod store;
@@ -29,6 +31,7 @@ pub use self::tools::{
     tool::{MCP_SERVER, ToolAdapter},
 };
 pub use agent::{Agent, Bounds, references::References};
+pub use memory::{LazyMemory, Memory, keep_indexed};
 pub use model::ModelAdapter;
 pub use runs::Runs;
 pub use store::{

@@ -304,8 +304,31 @@ pub(crate) enum SessionsCommand {
     },
     /// Print a session
     Show(ShowArgs),
+    /// Find messages in all sessions
+    Search(SearchArgs),
+    /// Build the search index anew
+    Reindex,
     /// Import the sessions of another program; a repeated import adds only new messages
     Import(ImportArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SearchArgs {
+    /// The words to look for
+    #[arg(required = true, value_name = "WORD")]
+    pub(crate) words: Vec<String>,
+    /// Only sessions of this agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
+    /// Only the session with this id
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Maximum number of messages
+    #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=200))]
+    pub(crate) limit: u16,
+    /// Print each message as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tools::{
-    AppUser, ArtifactFile, SandboxAccess, Tool, ToolHost, ToolReply, ToolRequest, calculate::Calculate,
+    AppUser, ArtifactFile, CallingTurn, SandboxAccess, Tool, ToolHost, ToolReply, ToolRequest,
+    calculate::Calculate,
 };
 
 /// The phrasings that the rules do not handle. A phrasing that starts to work must be removed from this list.
@@ -172,13 +173,13 @@ fn calculate(call: &ToolCall) -> Value {
     let call = ToolRequest {
         id: call.id.clone(),
         args: call.args.clone(),
+        turn: CallingTurn::default(),
         host: Arc::new(NullHost),
         sandbox: SandboxAccess::default(),
-        session: String::new(),
         input: None,
     };
     match block_on(Calculate::new().call(call)) {
-        Ok(ToolReply::Done(value)) => value,
+        Ok(ToolReply::Done(value) | ToolReply::Untrusted { value, .. }) => value,
         Ok(ToolReply::Pending(_) | ToolReply::Ask(_)) => Value::Null,
         Err(error) => json!({"error": error.to_string()}),
     }

@@ -5,7 +5,7 @@ use crate::{
     access::{self, AccessControl},
     auth::login,
     error::ApiError,
-    handlers::{apps, artifacts, dev, dev::EVALUATION, dev_ui, run, runs, sessions, traces},
+    handlers::{apps, artifacts, dev, dev::EVALUATION, dev_ui, run, runs, search, sessions, traces},
     instrument, metrics, openapi, readiness,
     state::ServerState,
     visible,
@@ -84,6 +84,7 @@ fn authenticated_routes() -> Router<ServerState> {
             "/apps/{app}/users/{user}/sessions/{session}",
             get(sessions::get).post(sessions::create_with_id).patch(sessions::patch).delete(sessions::delete),
         )
+        .route("/apps/{app}/users/{user}/search", get(search::search))
         .route("/apps/{app}/users/{user}/memory", patch(sessions::add_to_memory))
         // Artifacts.
         .route(

@@ -66,6 +66,9 @@ pub enum Error {
         "{path} is damaged or not a database; move it away to start with an empty database, or restore a copy"
     )]
     Damaged { path: PathBuf, source: BoxError },
+    /// Only searches and the deletion of sessions depend on the index. It can be rebuilt from the log.
+    #[error("the search index of {path} is damaged; `lango sessions reindex` builds it anew")]
+    DamagedIndex { path: PathBuf, source: BoxError },
     /// Rows or pages of one session cannot be read. Other sessions are not affected.
     #[error("session {key} is damaged")]
     DamagedSession { key: SessionKey, source: BoxError },

@@ -12,6 +12,7 @@
 //! | [`log`] | paged reads of a session, of a run, and of the state log |
 //! | [`pending`] | pending work: state derived from the part of the log before the tail |
 //! | [`purge`] | deleting the rows of deleted sessions |
+//! | [`search`] | full-text search, and the index that follows the log |
 //! | [`recipe`] | how the request of a model call was built |
 //! | [`artifact`] | versioned files of a session or a user |
 //! | [`usage`] | the tokens of model calls, summed |
@@ -38,6 +39,7 @@ pub mod pending;
 pub mod purge;
 pub mod recipe;
 pub mod run;
+pub mod search;
 pub mod sqlite;
 pub mod store;
 pub mod usage;
@@ -58,6 +60,7 @@ pub use run::{
     Activity, GoneOwner, IdempotencyKey, Lease, NewRun, OwnedRun, RunLog, RunRecord, RunStore, TakeOver,
     TakenOver, TakenOverState, Withdrawal,
 };
+pub use search::{IndexProgress, SearchHit, SearchQuery, SearchResults, SessionSearch};
 pub use store::{
     Commit, Committed, ListOrder, ListQuery, NewSession, OnConflict, Scope, SessionRow, SessionStore,
     SettledMessage, Snapshot, Start, StartedTurn, StateChange, TailBudget, TurnChange,
@@ -77,6 +80,7 @@ pub trait Store:
     SessionStore
     + SessionListing
     + SessionLog
+    + SessionSearch
     + RunStore
     + RunLog
     + Owners
@@ -88,10 +92,11 @@ pub trait Store:
 {
 }
 
-impl<
+impl<T> Store for T where
     T: SessionStore
         + SessionListing
         + SessionLog
+        + SessionSearch
         + RunStore
         + RunLog
         + Owners
@@ -99,7 +104,6 @@ impl<
         + ArtifactStore
         + Recipes
         + UsageLog
-        + Purge,
-> Store for T
+        + Purge
 {
 }

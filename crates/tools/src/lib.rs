@@ -55,7 +55,9 @@ pub use outputs::{OutputStore, is_untrusted_handle};
 pub use policy::RuleBook;
 pub use question::{InputQuestion, InputReply};
 pub use registry::ToolRegistry;
-pub use tool::{Effect, Safety, SandboxAccess, SandboxProfile, Spec, Tool, ToolReply, ToolRequest};
+pub use tool::{
+    CallingTurn, Effect, Safety, SandboxAccess, SandboxProfile, Spec, Tool, ToolReply, ToolRequest,
+};
 
 /// The built-in tools that need no configuration and change nothing. File tools are confined to `root`.
 pub fn built_in(root: &Path) -> Result<ToolRegistry, ToolsError> {

@@ -9,7 +9,8 @@ use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 
 use crate::{
-    AppUser, ArtifactFile, SandboxAccess, SandboxProfile, Tool, ToolHost, ToolReply, ToolRequest, ToolsError,
+    AppUser, ArtifactFile, CallingTurn, SandboxAccess, SandboxProfile, Tool, ToolHost, ToolReply,
+    ToolRequest, ToolsError,
 };
 
 #[derive(Default)]
@@ -59,20 +60,14 @@ pub(crate) fn request(host: &Arc<RecordingHost>, args: Value) -> ToolRequest {
         other => Map::from_iter([("value".to_owned(), other)]),
     };
     let sandbox = SandboxAccess { profile: SandboxProfile::Workspace, protected: Vec::new() };
-    ToolRequest {
-        id: "call-1".to_owned(),
-        args,
-        host: host.clone(),
-        sandbox,
-        session: "session".to_owned(),
-        input: None,
-    }
+    let turn = CallingTurn { scope: "session".to_owned(), ..CallingTurn::default() };
+    ToolRequest { id: "call-1".to_owned(), args, turn, host: host.clone(), sandbox, input: None }
 }
 
 /// Calls a tool with a new host and returns its value, or the error text that the model would read.
 pub(crate) async fn call_tool(tool: &dyn Tool, args: Value) -> Result<Value, String> {
     match tool.call(request(&Arc::default(), args)).await {
-        Ok(ToolReply::Done(value)) => Ok(value),
+        Ok(ToolReply::Done(value) | ToolReply::Untrusted { value, .. }) => Ok(value),
         Ok(ToolReply::Pending(value)) => Err(format!("pending: {value:?}")),
         Ok(ToolReply::Ask(question)) => Err(format!("question: {}", question.message)),
         Err(error) => Err(error.to_string()),

@@ -101,12 +101,22 @@ pub struct ToolRequest {
     /// The idempotency key: the same when the call is repeated after a crash.
     pub id: String,
     pub args: Map<String, Value>,
+    pub turn: CallingTurn,
     pub host: Arc<dyn ToolHost>,
     pub sandbox: SandboxAccess,
-    /// The session of the call, unique among all apps and users.
-    pub session: String,
     /// The user's answer to the question that the call returned.
     pub input: Option<InputReply>,
+}
+
+/// The turn that a call belongs to. Its user is [`ToolHost::owner`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallingTurn {
+    /// The id of the session.
+    pub session: String,
+    /// The session, unique among all apps and users.
+    pub scope: String,
+    /// The id of the run.
+    pub run: String,
 }
 
 /// What the approval policy lets the processes of a call do.
@@ -147,6 +157,11 @@ impl fmt::Debug for ToolRequest {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolReply {
     Done(Value),
+    /// A result that holds untrusted text from this source, although the tool's other results may not.
+    Untrusted {
+        value: Value,
+        source: String,
+    },
     /// A long-running tool has started and delivers its result later. The value, if any, is an interim result for the model.
     Pending(Option<Value>),
     /// The call is in progress and needs the user's input. It is repeated with the answer in [`ToolRequest::input`].

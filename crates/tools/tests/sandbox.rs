@@ -27,8 +27,8 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tools::{
-    AppUser, ArtifactFile, OutputStore, SandboxAccess, SandboxProfile, Tool, ToolHost, ToolReply,
-    ToolRequest, ToolsError,
+    AppUser, ArtifactFile, CallingTurn, OutputStore, SandboxAccess, SandboxProfile, Tool, ToolHost,
+    ToolReply, ToolRequest, ToolsError,
     exec::{
         Confinement, EnvVars, Exec, ExecLimits, ExecToolContext, Sandbox, Watchdog,
         sandbox::{
@@ -235,14 +235,16 @@ impl Project {
         let request = ToolRequest {
             id: String::new(),
             args: args.as_object().unwrap().clone(),
+            turn: CallingTurn::default(),
             host: Arc::new(NullHost),
             sandbox: access,
-            session: String::new(),
             input: None,
         };
         match self.runtime.block_on(self.tool.call(request)).unwrap() {
             ToolReply::Done(answer) => answer,
-            ToolReply::Pending(_) | ToolReply::Ask(_) => panic!("exec must be done"),
+            other @ (ToolReply::Untrusted { .. } | ToolReply::Pending(_) | ToolReply::Ask(_)) => {
+                panic!("{other:?}")
+            }
         }
     }
 

@@ -25,6 +25,7 @@ pub mod pending;
 pub mod queue;
 pub mod recipes;
 pub mod runs;
+pub mod search;
 pub mod sessions;
 pub mod state;
 pub mod tail;
@@ -74,6 +75,18 @@ macro_rules! store_contract_tests {
                 a_recipe_is_stored_with_its_message,
                 a_repeated_commit_does_not_change_the_recipe,
                 recipe_texts_are_shared_and_visible_only_where_they_are_used,
+            ],
+            search: [
+                messages_are_found_in_many_scripts,
+                a_hit_describes_its_message,
+                calls_are_found_by_their_arguments_and_results,
+                a_search_is_limited_to_its_user_and_app,
+                a_search_may_be_limited_to_a_session,
+                the_latest_version_of_a_fact_ranks_first,
+                only_sessions_in_memory_are_found_there,
+                a_deleted_session_is_not_found,
+                all_messages_are_indexed_once,
+                a_long_message_is_found_by_any_of_its_words,
             ],
             concurrency: [
                 one_of_many_concurrent_creates_succeeds,
@@ -257,6 +270,7 @@ mod tests {
             include_str!("queue.rs"),
             include_str!("idempotency_keys.rs"),
             include_str!("runs.rs"),
+            include_str!("search.rs"),
             include_str!("sessions.rs"),
             include_str!("state.rs"),
             include_str!("tail.rs"),

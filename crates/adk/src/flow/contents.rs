@@ -13,7 +13,7 @@ use crate::{
     content::{Content, Data, FunctionCall, FunctionResponse, Part},
     event::Event,
     model::ContentRef,
-    notes::{CONTINUE_NOTE, Note},
+    notes::{CONTINUE_NOTE, Note, preloaded_memory},
     pending::{PendingCall, is_question, is_question_name},
 };
 use std::{
@@ -77,6 +77,7 @@ fn visible(view: HistoryView<'_>) -> VisibleContents {
         if !has_calls {
             is_interrupted = event.is_interrupted_answer();
             contents.push(content);
+            contents.extend(event.preloaded_memory().map(memory_note));
             continue;
         }
         have_calls = true;
@@ -88,6 +89,10 @@ fn visible(view: HistoryView<'_>) -> VisibleContents {
         contents.push(continue_note());
     }
     VisibleContents { contents, have_calls }
+}
+
+fn memory_note(text: &str) -> ContentRef {
+    ContentRef::note(Note::PreloadedMemory, Content::user(preloaded_memory(text)))
 }
 
 fn continue_note() -> ContentRef {

@@ -44,7 +44,9 @@ impl Agent {
         let cancel = request.cancel.clone();
         let prepare = async {
             guard.acquire().await;
-            self.resolve_references(guard::with_guest_mark(request)).await
+            let request = self.resolve_references(guard::with_guest_mark(request)).await?;
+            // Boxed: most agents preload nothing, and the future is large.
+            Ok::<_, RunError>(Box::pin(self.preload_memory(request)).await)
         };
         let request = tokio::select! {
             biased;

@@ -1,12 +1,15 @@
 //! Archive: stored sessions and artifacts for listings, exports and the HTTP API, one page at a time.
 
-use crate::store::{
-    artifacts::mime_type_of,
-    pending,
-    row::{Restorer, save},
-    service::{service_error, store_failed},
-    session_handle::SessionHandle,
-    state::{self, StateAdapter},
+use crate::{
+    memory::Memory,
+    store::{
+        artifacts::mime_type_of,
+        pending,
+        row::{Restorer, save},
+        service::{service_error, store_failed},
+        session_handle::SessionHandle,
+        state::{self, StateAdapter},
+    },
 };
 use adk::{
     content::Part,
@@ -104,6 +107,11 @@ impl ArtifactVersion {
 }
 
 impl Archive {
+    /// The memory of the users of the same store.
+    pub fn memory(&self) -> Memory {
+        Memory::new(Arc::clone(&self.store))
+    }
+
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
     }

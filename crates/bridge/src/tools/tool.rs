@@ -21,7 +21,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 use tools::{
-    AppUser, ArtifactBody, ArtifactFile, Effect, InputQuestion, InputReply, Mask, SandboxAccess,
+    AppUser, ArtifactBody, ArtifactFile, CallingTurn, Effect, InputQuestion, InputReply, Mask, SandboxAccess,
     SandboxProfile, ToolHost, ToolReply, ToolRequest, ToolsError, mask::MaskStream,
 };
 
@@ -82,15 +82,17 @@ impl ToolAdapter {
         let mask = self.guard.as_ref().map(|guard| guard.mask().clone()).unwrap_or_default();
         let progress_mask = Mutex::new(mask.stream());
         let host = Arc::new(TurnHost { context: context.clone(), mask: mask.clone(), progress_mask });
-        let request = ToolRequest {
-            id: context.call_id.clone(),
-            args,
-            host,
-            sandbox,
-            session: parked::scope(&context.session),
-            input: context.input.clone().map(to_reply),
+        let turn = CallingTurn {
+            session: context.session.session_id.clone(),
+            scope: parked::scope(&context.session),
+            run: context.invocation_id.clone(),
         };
+        let input = context.input.clone().map(to_reply);
+        let request = ToolRequest { id: context.call_id.clone(), args, turn, host, sandbox, input };
         let outcome = self.tool.call(request).await;
+        if let Ok(ToolReply::Untrusted { source, .. }) = &outcome {
+            set_untrusted(&context, source.clone());
+        }
         let outcome = mask_outcome(outcome, &mask);
         if is_untrusted || self.tool.spec().untrusted {
             self.mark_untrusted(&outcome, &context);
@@ -125,16 +127,23 @@ impl ToolAdapter {
             // A person reads the text of the question.
             Ok(ToolOutcome::AskInput(_)) | Err(_) => &Value::Null,
         };
-        if context.state(UNTRUSTED).is_none_or(|known| known.is_null()) {
-            context.set_state(UNTRUSTED, guard::source(&*self.tool, value).into());
-        }
+        set_untrusted(context, guard::source(&*self.tool, value));
+    }
+}
+
+/// Marks the session, unless it is marked already.
+fn set_untrusted(context: &ToolContext, source: String) {
+    if context.state(UNTRUSTED).is_none_or(|known| known.is_null()) {
+        context.set_state(UNTRUSTED, source.into());
     }
 }
 
 /// The outcome to be stored, with secrets masked.
 fn mask_outcome(outcome: Result<ToolReply, ToolsError>, mask: &Mask) -> Result<ToolOutcome, ToolError> {
     match outcome {
-        Ok(ToolReply::Done(value)) => Ok(ToolOutcome::Done(mask.apply_json(value))),
+        Ok(ToolReply::Done(value) | ToolReply::Untrusted { value, .. }) => {
+            Ok(ToolOutcome::Done(mask.apply_json(value)))
+        }
         Ok(ToolReply::Pending(value)) => Ok(ToolOutcome::Pending(value.map(|value| mask.apply_json(value)))),
         Ok(ToolReply::Ask(question)) => Ok(ToolOutcome::AskInput(to_request(question, mask))),
         Err(ToolsError::Interrupted) => Err(ToolError::Interrupted),

@@ -15,6 +15,7 @@ mod interrupted;
 mod malformed;
 mod model_calls;
 mod mutated_streams;
+mod recall;
 mod spec_call_rows;
 mod spec_legacy_rows_and_ids;
 mod spec_sessions_and_instructions;

@@ -12,6 +12,7 @@ pub(crate) mod models;
 mod piped_input;
 pub(crate) mod rules;
 pub(crate) mod run;
+mod search;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 mod survey;

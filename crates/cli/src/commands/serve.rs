@@ -3,7 +3,7 @@
 use super::{conversation::TELEMETRY_FLUSH_TIMEOUT, listen};
 use crate::{apps::Apps, args::ServeArgs, config::Settings, screen, wiring};
 use anyhow::{Context, anyhow};
-use bridge::{Archive, Runs};
+use bridge::{Archive, Runs, keep_indexed};
 use server::{ServerState, ShutdownSignal, router};
 use std::{
     path::PathBuf,
@@ -33,6 +33,7 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     };
     let telemetry = wiring::telemetry(settings)?;
     let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(Arc::clone(&store)));
+    tokio::spawn(keep_indexed(Arc::clone(&store)));
     let apps = Arc::new(Apps::new(settings.clone(), store, (runs.turns().clone(), telemetry.trace())));
     let mut server = ServerState::new(Arc::<Apps>::clone(&apps), archive, runs)
         .with_dev_ui(dev_ui_dir(args.dev_ui.clone()))

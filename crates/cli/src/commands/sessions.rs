@@ -31,6 +31,8 @@ pub(crate) async fn sessions(settings: &Settings, sessions: SessionsArgs) -> any
             Some(wire) => request(settings, &show, wire).await,
             None => self::show(settings, &show).await,
         },
+        SessionsCommand::Search(search) => super::search::search(settings, &search).await,
+        SessionsCommand::Reindex => super::search::reindex(settings).await,
         SessionsCommand::Import(import) => super::import::import(settings, &import).await,
     }
 }

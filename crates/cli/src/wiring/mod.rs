@@ -26,7 +26,7 @@ use adk::{
     trace::Trace,
 };
 use anyhow::{Context, anyhow};
-use bridge::{Agent, Bounds, Budget, ModeSwitch, References};
+use bridge::{Agent, Bounds, Budget, LazyMemory, ModeSwitch, References, memory::adk_tools::PRELOAD_MEMORY};
 use serde_json::{Map, Value};
 use session::Store;
 use std::{
@@ -97,6 +97,9 @@ pub(crate) struct Plan {
     bounds: Bounds,
     references: References,
     parked: ParkedCalls,
+    memory: LazyMemory,
+    /// Whether an agent of the app has its messages extended from the memory.
+    preloads_memory: bool,
     /// The files that the app was read from.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -167,6 +170,7 @@ fn build_plan(
     let servers = &wiring.tools.servers;
     let usable = servers.usable_with(tools_of_tree(&config).as_deref());
     let references = References::new(Arc::clone(servers), usable);
+    let (memory, preloads_memory) = (wiring.tools.memory.clone(), preloads_memory(&config));
     let model = wiring.model_of(&config, inherited).name;
     let mut files = Vec::new();
     wiring.files_of(&config, inherited, &mut files);
@@ -174,8 +178,28 @@ fn build_plan(
     AgentTree::new(root.clone()).map_err(|source| AgentFault::Tree { file, source })?;
     let (budget, bounds) = (settings.budget, bounds(settings));
     let sandbox = wiring.tools.sandbox.clone();
-    let parked = settings.mcp.parked.clone();
-    Ok(Plan { name, root, model, note: None, mode, sandbox, budget, bounds, references, parked, files })
+    let (parked, note) = (settings.mcp.parked.clone(), None);
+    Ok(Plan {
+        name,
+        root,
+        model,
+        note,
+        mode,
+        sandbox,
+        budget,
+        bounds,
+        references,
+        parked,
+        memory,
+        preloads_memory,
+        files,
+    })
+}
+
+/// Whether an agent of the tree lists `preload_memory`.
+fn preloads_memory(config: &AgentConfig) -> bool {
+    let lists_it = config.tools.iter().flatten().any(|name| name == PRELOAD_MEMORY);
+    lists_it || config.sub_agents.iter().any(preloads_memory)
 }
 
 impl Plan {
@@ -184,8 +208,14 @@ impl Plan {
     }
 
     pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
-        let Self { name, root, model, note, mode, sandbox, budget, bounds, references, parked, .. } = self;
-        let agent = Agent::new(store, root, budget)?;
+        let Self {
+            name, root, model, note, mode, sandbox, budget, bounds, references, parked, memory, ..
+        } = self;
+        memory.open(Arc::clone(&store));
+        let mut agent = Agent::new(store, root, budget)?;
+        if self.preloads_memory {
+            agent = agent.with_preloaded_memory(memory);
+        }
         Ok(App {
             name,
             agent: agent
@@ -299,15 +329,15 @@ impl Wiring<'_> {
 
     /// The tools of an agent, and the toolsets of MCP servers, which are listed when they are used.
     fn tools_of(&self, config: &AgentConfig) -> anyhow::Result<(Tools, Vec<Arc<dyn Toolset>>)> {
-        let registry = &self.tools.registry;
         let Some(names) = &config.tools else {
-            let tools = registry.iter().map(|tool| self.tools.guarded(tool)).collect();
+            let tools = self.tools.registry.iter().map(|tool| self.tools.guarded(tool)).collect();
             return Ok((tools, self.tools.server_toolsets(None)));
         };
+        let names = names.iter().filter(|name| *name != PRELOAD_MEMORY);
         let (own, of_servers): (Vec<&String>, Vec<&String>) =
-            names.iter().partition(|name| registry.get(name).is_some() || !self.tools.servers.may_have(name));
+            names.partition(|name| self.tools.get(name).is_some() || !self.tools.servers.may_have(name));
         let find = |name: &&String| {
-            registry.get(name).map(|tool| self.tools.guarded(tool)).with_context(|| {
+            self.tools.get(name).map(|tool| self.tools.guarded(tool)).with_context(|| {
                 let known = self.tools.names();
                 format!("{}: there is no tool {name:?}; the tools are {known}", config.file.display())
             })

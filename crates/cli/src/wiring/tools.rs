@@ -4,7 +4,13 @@ use super::mcp;
 use crate::config::{RootSettings, Settings};
 use adk::tool::{Tool, Toolset};
 use anyhow::anyhow;
-use bridge::{Guard, ModeSwitch, ToolAdapter};
+use bridge::{
+    Guard, LazyMemory, ModeSwitch, ToolAdapter,
+    memory::{
+        adk_tools::{LoadMemory, PRELOAD_MEMORY},
+        recall::Recall,
+    },
+};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -35,6 +41,10 @@ pub(crate) struct Toolbox {
     /// The MCP servers and their tools.
     pub(crate) servers: Arc<McpServers>,
     pub(crate) sandbox: LazyCommandSandbox,
+    /// What the memory tools search; connected to the store when the app is opened.
+    pub(crate) memory: LazyMemory,
+    /// Tools that only agents have that list them.
+    listed: ToolRegistry,
     guard: Arc<Guard>,
 }
 
@@ -85,6 +95,10 @@ impl Toolbox {
             limits: config.limits,
         };
         let mut registry = tools::all_built_in(context, AllowedAddrs::new(config.fetch_local.clone()))?;
+        let memory = LazyMemory::default();
+        registry.add("built in", Arc::new(Recall::new(memory.clone())))?;
+        let mut listed = ToolRegistry::new();
+        listed.add("built in", Arc::new(LoadMemory::new(memory.clone())))?;
         for stub in &settings.stubs {
             registry.add("stubs in lango.toml", Arc::new(StubTool::from(stub.clone())))?;
         }
@@ -101,7 +115,13 @@ impl Toolbox {
             registry.add("commands in lango.toml", command)?;
         }
         let servers = mcp::servers(settings, &registry, (&outputs, &sandbox), (attended, report_problems));
-        Ok(Self { registry, servers, sandbox: policy_sandbox, guard: Arc::new(guard) })
+        let (sandbox, guard) = (policy_sandbox, Arc::new(guard));
+        Ok(Self { registry, servers, sandbox, memory, listed, guard })
+    }
+
+    /// The tool with this name, configured or built in.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn tools::Tool>> {
+        self.registry.get(name).or_else(|| self.listed.get(name))
     }
 
     /// The tool behind the guard, as an ADK tool.
@@ -119,7 +139,8 @@ impl Toolbox {
     }
 
     pub(crate) fn names(&self) -> String {
-        self.registry.iter().map(|tool| tool.spec().name.as_str()).collect::<Vec<_>>().join(", ")
+        let own = self.registry.iter().chain(self.listed.iter()).map(|tool| tool.spec().name.as_str());
+        own.chain([PRELOAD_MEMORY]).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -117,9 +117,11 @@ fn sessions_has_help() {
     Usage: lango sessions [OPTIONS] <COMMAND>
 
     Commands:
-      list    List sessions, most recent first
-      show    Print a session
-      import  Import the sessions of another program; a repeated import adds only new messages
+      list     List sessions, most recent first
+      show     Print a session
+      search   Find messages in all sessions
+      reindex  Build the search index anew
+      import   Import the sessions of another program; a repeated import adds only new messages
 
     Options:
           --config <FILE>     The configuration file [default: lango.toml here, else in the data
@@ -283,9 +285,11 @@ fn misspelled_arguments_get_suggestions() {
     Usage: lango sessions [OPTIONS] <COMMAND>
 
     Commands:
-      list    List sessions, most recent first
-      show    Print a session
-      import  Import the sessions of another program; a repeated import adds only new messages
+      list     List sessions, most recent first
+      show     Print a session
+      search   Find messages in all sessions
+      reindex  Build the search index anew
+      import   Import the sessions of another program; a repeated import adds only new messages
 
     Options:
           --config <FILE>     The configuration file [default: lango.toml here, else in the data

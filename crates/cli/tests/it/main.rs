@@ -25,6 +25,7 @@ mod mutated_streams;
 mod providers;
 mod readme;
 mod real_model;
+mod recall;
 mod round_trip;
 mod run;
 #[cfg(target_os = "linux")]

@@ -8,6 +8,7 @@ pub(crate) mod dev_ui;
 pub(crate) mod graph;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod traces;
 

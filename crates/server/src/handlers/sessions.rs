@@ -298,7 +298,7 @@ pub(crate) async fn delete(
     Ok(null_response())
 }
 
-/// Adds a session to ADK's memory service. This server has none: the request only checks that the session exists.
+/// Adds a session with its present events to the memory of its user, which `load_memory` and `preload_memory` search.
 pub(crate) async fn add_to_memory(
     State(server): State<ServerState>,
     PathParams(path): PathParams<UserPath>,
@@ -308,6 +308,7 @@ pub(crate) async fn add_to_memory(
     let key = SessionKey::new(path.app, path.user, session_id);
     load_head(&server, &key).await?;
     server.require_app(&key.app_name)?;
+    server.archive.memory().add_session(&key).await?;
     Ok(null_response())
 }
 

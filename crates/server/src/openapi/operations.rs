@@ -125,9 +125,15 @@ fn sessions() -> Vec<ApiOperation> {
         .error(409, "The session has an active run, or was changed meanwhile."),
         delete("/apps/{app}/users/{user}/sessions/{session}", "Cancels the runs of a session and deletes it")
             .ok(json!({"type": "null"})),
+        get("/apps/{app}/users/{user}/search", "Finds messages in the sessions of a user, best first")
+            .query("query", json!({"type": "string"}), "The words to look for.")
+            .query("session", json!({"type": "string"}), "Only the session with this id.")
+            .query("limit", number(), "The maximum number of messages, at most 200; 20 by default.")
+            .ok(schema_ref("SearchResults"))
+            .error(400, "The words are missing."),
         patch(
             "/apps/{app}/users/{user}/memory",
-            "Adds a session to ADK's memory service, which this server does not have: no effect",
+            "Adds a session with its present events to the memory of its user",
         )
         .body(schema_ref("PatchMemoryRequest"))
         .ok(json!({"type": "null"})),

@@ -221,7 +221,7 @@ fn error_schema() -> Value {
     error
 }
 
-fn session_schemas() -> [(&'static str, Value); 3] {
+fn session_schemas() -> [(&'static str, Value); 4] {
     let session = json!({
         "id": text(),
         "appName": text(),
@@ -245,7 +245,16 @@ fn session_schemas() -> [(&'static str, Value); 3] {
         "customMetadata": dict(),
         "createTime": number(),
     });
+    let hit = json!({
+        "sessionId": text(),
+        "position": count(),
+        "timestamp": number(),
+        "author": text(),
+        "snippet": text(),
+    });
+    let results = json!({"hits": list_of(&object(&hit)), "isComplete": flag()});
     [
+        ("SearchResults", object(&results)),
         ("Session", object(&session)),
         ("EventActions", with_optional(object(&actions), optional_actions)),
         ("ArtifactVersion", with_optional(object(&version), json!({"mimeType": text()}))),

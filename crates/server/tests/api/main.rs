@@ -14,6 +14,7 @@ mod client;
 mod connections;
 mod invocations;
 mod limits;
+mod memory;
 mod mutated_bodies;
 mod nested;
 mod pages;

@@ -5,6 +5,7 @@
 mod idempotency_keys;
 mod recipes;
 mod runs;
+mod search;
 mod session;
 mod state;
 mod usage;

@@ -50,12 +50,14 @@ pub(super) struct MemorySession {
     pub(super) lease_epoch: u64,
     pub(super) draft: Option<Draft>,
     /// Rows, each with the number of its run.
-    messages: Vec<(Option<u64>, StoredMessage)>,
+    pub(super) messages: Vec<(Option<u64>, StoredMessage)>,
     /// The sequence numbers by message id.
     seqs: HashMap<String, Seq>,
     pending: BTreeMap<(String, String), PendingEntry>,
     pub(super) runs: Vec<RunWithPayload>,
     pub(super) recipes: MemoryRecipes,
+    /// The last row that is in the memory of the user.
+    pub(super) remembered: Option<Seq>,
 }
 
 /// The effect of an admitted commit on the runs of its session.
@@ -99,6 +101,7 @@ impl MemorySession {
             pending: BTreeMap::new(),
             runs: Vec::new(),
             recipes: MemoryRecipes::default(),
+            remembered: None,
         }
     }
 

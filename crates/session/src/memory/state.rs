@@ -62,6 +62,10 @@ impl MemoryState {
         self.sessions.get(key).ok_or_else(|| Error::NotFound(key.clone()))
     }
 
+    pub(super) fn sessions(&self) -> impl Iterator<Item = &MemorySession> {
+        self.sessions.values()
+    }
+
     pub(super) fn session_mut(&mut self, key: &SessionKey) -> Result<&mut MemorySession> {
         self.sessions.get_mut(key).ok_or_else(|| Error::NotFound(key.clone()))
     }

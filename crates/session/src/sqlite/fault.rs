@@ -87,6 +87,7 @@ pub(super) enum FaultKind {
     ReadOnly,
     DiskFull,
     Damaged,
+    Index,
     Io,
     Open,
     Row,
@@ -121,6 +122,7 @@ impl FileFault {
             FaultKind::ReadOnly => Error::ReadOnly { path, source },
             FaultKind::DiskFull => Error::DiskFull { path, source },
             FaultKind::Damaged => Error::Damaged { path, source },
+            FaultKind::Index => Error::DamagedIndex { path, source },
             FaultKind::Io => Error::Io { path, source },
             FaultKind::Open => Error::Open { path, source },
             FaultKind::Row => Error::Row { what: source.to_string(), source },
@@ -147,6 +149,9 @@ impl FileFault {
 fn kind(path: &Path, error: &rusqlite::Error) -> FaultKind {
     if is_unreadable(error) {
         return FaultKind::Row;
+    }
+    if extended_code(error) == Some(ffi::SQLITE_CORRUPT_VTAB) {
+        return FaultKind::Index;
     }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
@@ -199,9 +204,10 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::FileLockingProtocolFailed))
 }
 
-/// Whether pages or rows are corrupt.
+/// Whether pages or rows are corrupt, except those of the search index.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    is_unreadable(error) || error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+    let is_index = extended_code(error) == Some(ffi::SQLITE_CORRUPT_VTAB);
+    is_unreadable(error) || (error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) && !is_index)
 }
 
 /// Whether a row was read but its values are invalid.
@@ -241,6 +247,7 @@ mod tests {
             Error::ReadOnly { .. } => "read-only",
             Error::DiskFull { .. } => "full",
             Error::Damaged { .. } => "damaged",
+            Error::DamagedIndex { .. } => "index",
             Error::Deleted { .. } => "deleted",
             Error::Io { .. } => "i/o",
             Error::Open { .. } => "open",
@@ -257,6 +264,7 @@ mod tests {
     fn each_sqlite_code_maps_to_an_error() {
         let table = [
             (ffi::SQLITE_BUSY, "locked"),
+            (ffi::SQLITE_CORRUPT_VTAB, "index"),
             (ffi::SQLITE_BUSY_SNAPSHOT, "locked"),
             (ffi::SQLITE_LOCKED, "locked"),
             (ffi::SQLITE_PROTOCOL, "locked"),

@@ -81,6 +81,24 @@ pub(super) fn read(conn: &Connection, key: &SessionKey, page: PageRequest) -> Jo
     Ok(page_rows(statement.query((session_key, super::bounded(page.after), limit))?, page.max_bytes)?)
 }
 
+/// The rows after a sequence number, up to a number of rows and a sum of bytes.
+pub(super) fn rows_after(
+    conn: &Connection,
+    session_key: i64,
+    after: u64,
+    (limit, max_bytes): (usize, usize),
+) -> rusqlite::Result<Vec<StoredMessage>> {
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM messages WHERE session_key = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    ))?;
+    page_rows(statement.query((session_key, after, limit))?, max_bytes)
+}
+
+pub(super) fn row(conn: &Connection, session_key: i64, seq: u64) -> rusqlite::Result<Option<StoredMessage>> {
+    let sql = format!("SELECT {COLUMNS} FROM messages WHERE session_key = ?1 AND seq = ?2");
+    conn.prepare_cached(&sql)?.query_row((session_key, seq), stored).optional()
+}
+
 pub(super) fn run_rows_sql() -> String {
     format!(
         "SELECT {COLUMNS} FROM messages

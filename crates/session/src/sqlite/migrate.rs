@@ -5,7 +5,7 @@ use crate::{Error, Result, clock};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
 
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0001_sessions.sql"),
     include_str!("migrations/0002_turns.sql"),
     include_str!("migrations/0003_runs.sql"),
@@ -14,6 +14,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/0006_recipes.sql"),
     include_str!("migrations/0007_session_counts.sql"),
     include_str!("migrations/0008_usage_and_deletes.sql"),
+    include_str!("migrations/0009_search.sql"),
 ];
 
 /// Migrates the file to the newest schema. If two processes open it concurrently, one of them migrates it.

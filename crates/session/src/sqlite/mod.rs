@@ -14,6 +14,7 @@
 //! | `ports` | the traits of this crate, wired to the modules above |
 //! | `sessions`, `artifacts` | the tables of these names |
 //! | `listing`, `usage`, `purge` | all sessions of a user, sums of tokens, deleting a session |
+//! | `search` | the full-text index of the log |
 //! | `fault`, `health` | mapping SQLite codes to [`Error`]; reports to the operator |
 //!
 //! **Invariants.** Every change goes through the writer, so writes of one process never contend for SQLite's lock; the writer
@@ -40,6 +41,7 @@ mod read_only;
 mod readers;
 mod recipes;
 mod runs;
+mod search;
 mod sessions;
 mod settled;
 mod state;
@@ -133,6 +135,7 @@ struct Database {
     /// Acquired by the first owner claim: a process that only reads needs none.
     process: Mutex<Option<Arc<ProcessLock>>>,
     misses_log: bool,
+    index_lag: search::IndexLag,
 }
 
 impl Database {
@@ -241,8 +244,8 @@ impl SqliteStore {
 
     fn new(writer: Option<Writer>, readers: Readers, path: PathBuf, misses_log: bool) -> Self {
         let locks = LockDirectory::beside(&path);
-        let process = Mutex::default();
-        Self { db: Arc::new(Database { writer, readers, path, locks, process, misses_log }) }
+        let (process, index_lag) = (Mutex::default(), search::IndexLag::default());
+        Self { db: Arc::new(Database { writer, readers, path, locks, process, misses_log, index_lag }) }
     }
 
     pub fn path(&self) -> &Path {

@@ -34,7 +34,13 @@ impl SessionStore for SqliteStore {
                 on_conflict,
                 quota,
             };
-            self.db.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await
+            let has_rows = !new.steps.is_empty();
+            let key = new.key.clone();
+            let created = self.db.write(SMALL + new.size(), move |conn| sessions::create(conn, &new)).await?;
+            if has_rows {
+                self.db.index_lag.add(&key);
+            }
+            Ok(created)
         })
     }
 
@@ -47,10 +53,14 @@ impl SessionStore for SqliteStore {
         Box::pin(async move {
             let job = Arc::new(EncodedCommit::new(key.clone(), commit)?);
             let committed = self.commit_at(&key, Arc::clone(&job), Placement::End).await;
-            match committed {
+            let committed = match committed {
                 Err(Error::Damaged { .. }) => self.commit_at(&key, job, Placement::Front).await,
                 committed => committed,
+            };
+            if committed.is_ok() {
+                self.db.index_lag.add(&key);
             }
+            committed
         })
     }
 
@@ -74,7 +84,9 @@ impl crate::import::BulkCommit for SqliteStore {
             let all = move |conn: &Connection, _: &SessionKey| {
                 steps.iter().map(|step| commit::commit(conn, step)).collect()
             };
-            self.db.write_in(key, size, all).await
+            let committed = self.db.write_in(key.clone(), size, all).await?;
+            self.db.index_lag.add(&key);
+            Ok(committed)
         })
     }
 }

@@ -6,9 +6,9 @@ use super::{
     SqliteStore, artifacts,
     fault::{JobError, JobResult, is_damage},
     ports::SMALL,
-    sessions, usage,
+    search, sessions, usage,
 };
-use crate::{Error, Pending, Purge, PurgeProgress, PurgeSlice, SessionKey};
+use crate::{Error, Pending, Purge, PurgeProgress, PurgeSlice, SessionKey, SessionSearch};
 use rusqlite::{Connection, OptionalExtension};
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ const VACUUM_STEP: u64 = 16;
 
 /// The statement that deletes rows of a session, for each table with rows of sessions. Children come before the runs that they
 /// name.
-const TABLES: [(&str, &str); 8] = [
+const TABLES: [(&str, &str); 10] = [
     (
         "messages",
         "DELETE FROM messages WHERE rowid IN
@@ -58,11 +58,21 @@ const TABLES: [(&str, &str); 8] = [
         "DELETE FROM runs WHERE session_key = ?1 AND position IN
              (SELECT position FROM runs WHERE session_key = ?1 ORDER BY position LIMIT ?2)",
     ),
+    (
+        "search_marks",
+        "DELETE FROM search_marks WHERE session_key IN
+             (SELECT session_key FROM search_marks WHERE session_key = ?1 LIMIT ?2)",
+    ),
+    (
+        "memory_sessions",
+        "DELETE FROM memory_sessions WHERE session_key IN
+             (SELECT session_key FROM memory_sessions WHERE session_key = ?1 LIMIT ?2)",
+    ),
 ];
 
 /// The tables with rows of sessions.
-pub const PURGED_TABLES: [&str; TABLES.len()] = {
-    let mut names = [""; TABLES.len()];
+pub const PURGED_TABLES: [&str; TABLES.len() + 1] = {
+    let mut names = ["search_documents"; TABLES.len() + 1];
     let mut at = 0;
     while at < TABLES.len() {
         names[at] = TABLES[at].0;
@@ -119,6 +129,21 @@ impl Allowance {
     fn is_spent(&self) -> bool {
         self.rows == 0 || self.until.is_some_and(|until| Instant::now() >= until)
     }
+
+    /// Calls `delete` with a number of rows until it deletes fewer. Returns `false` if the allowance was spent before that.
+    fn drain(&mut self, mut delete: impl FnMut(usize) -> rusqlite::Result<usize>) -> rusqlite::Result<bool> {
+        loop {
+            let step = self.rows.min(STEP);
+            let deleted = delete(step)?;
+            self.rows -= deleted.min(self.rows);
+            if deleted < step {
+                return Ok(true);
+            }
+            if self.is_spent() {
+                return Ok(false);
+            }
+        }
+    }
 }
 
 /// One slice. Rows of earlier versions whose usage is not counted yet are kept until it is.
@@ -136,6 +161,7 @@ pub(super) fn slice(conn: &Connection, slice: PurgeSlice) -> JobResult<PurgeProg
         }
         conn.prepare_cached("DELETE FROM deleted_sessions WHERE session_key = ?1")?
             .execute((tombstone.session_key,))?;
+        search::delete_unused_scope(conn, &tombstone.key)?;
         if left.is_spent() {
             return Ok(PurgeProgress::More);
         }
@@ -155,18 +181,13 @@ fn delete_rows(conn: &Connection, tombstone: &Tombstone, left: &mut Allowance) -
     if tombstone.has_artifacts {
         artifacts::forget_deleted(conn, &tombstone.key)?;
     }
+    if !left.drain(|step| search::delete_documents(conn, tombstone.session_key, step))? {
+        return Ok(false);
+    }
     for (_, delete) in TABLES {
         let mut delete = conn.prepare_cached(delete)?;
-        loop {
-            let step = left.rows.min(STEP);
-            let deleted = delete.execute((tombstone.session_key, step))?;
-            left.rows -= deleted.min(left.rows);
-            if deleted < step {
-                break;
-            }
-            if left.is_spent() {
-                return Ok(false);
-            }
+        if !left.drain(|step| delete.execute((tombstone.session_key, step)))? {
+            return Ok(false);
         }
     }
     Ok(true)
@@ -207,6 +228,11 @@ impl Purge for SqliteStore {
                 // The rows stay in the file, and do not keep other sessions from being deleted.
                 Err(Error::DamagedSession { key, .. }) => {
                     self.db.write(SMALL, move |conn| skip_damaged(conn, &key)).await?;
+                    Ok(PurgeProgress::More)
+                }
+                // The index is built anew without the deleted sessions.
+                Err(Error::DamagedIndex { .. }) => {
+                    self.reset_index().await?;
                     Ok(PurgeProgress::More)
                 }
                 progress => progress,

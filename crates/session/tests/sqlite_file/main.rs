@@ -12,4 +12,5 @@ mod purge;
 mod queue;
 mod recipes;
 mod schema;
+mod search;
 mod upgrade;

@@ -57,8 +57,8 @@ impl McpTool {
     }
 
     async fn run(&self, request: ToolRequest) -> Result<ToolReply, ToolsError> {
-        let ToolRequest { id, args, host, session, input, .. } = request;
-        let (parked, key) = (&self.server.env.parked, (session, id));
+        let ToolRequest { id, args, host, turn, input, .. } = request;
+        let (parked, key) = (&self.server.env.parked, (turn.scope, id));
         let mut running = match input {
             None => self.start(args, key.0.clone(), &host)?,
             Some(reply) => parked.resume(&key, reply, Arc::clone(&host)).ok_or(ToolsError::Interrupted)?,

@@ -3,10 +3,11 @@
 use super::Shared;
 use session::{
     Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Heartbeat,
-    IdempotencyKey, Lease, ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim, OwnerStatus,
-    Owners, PageRequest, Pending, PendingEntry, RecipeQuery, RecipeText, Recipes, Result, RunLog, RunRecord,
-    RunStore, SessionKey, SessionLog, SessionRow, SessionStore, Snapshot, StateEntry, StoredMessage,
-    StoredRecipe, TailBudget, TakeOver, TakenOver, Withdrawal,
+    IdempotencyKey, IndexProgress, Lease, ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim,
+    OwnerStatus, Owners, PageRequest, Pending, PendingEntry, RecipeQuery, RecipeText, Recipes, Result,
+    RunLog, RunRecord, RunStore, SearchQuery, SearchResults, SessionKey, SessionLog, SessionRow,
+    SessionSearch, SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget, TakeOver,
+    TakenOver, Withdrawal,
 };
 use std::sync::{
     Arc, Mutex,
@@ -211,6 +212,32 @@ impl Recipes for RecordingStore {
 
     fn recipe_texts(&self, key: &SessionKey, hashes: Vec<String>) -> Pending<'_, Vec<RecipeText>> {
         self.store.recipe_texts(key, hashes)
+    }
+}
+
+impl SessionSearch for RecordingStore {
+    fn search(&self, query: SearchQuery) -> Pending<'_, SearchResults> {
+        self.store.search(query)
+    }
+
+    fn add_to_memory(&self, key: &SessionKey) -> Pending<'_, ()> {
+        self.store.add_to_memory(key)
+    }
+
+    fn index_next(&self) -> Pending<'_, IndexProgress> {
+        self.store.index_next()
+    }
+
+    fn index_lags(&self) -> Pending<'_, ()> {
+        self.store.index_lags()
+    }
+
+    fn check_index(&self) {
+        self.store.check_index();
+    }
+
+    fn reset_index(&self) -> Pending<'_, ()> {
+        self.store.reset_index()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
 };
 use adk::{content::Content, pending::Question, session::SessionKey};
 use anyhow::{anyhow, bail};
+use bridge::keep_indexed;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tools::policy::ApprovalMode;
@@ -30,9 +31,9 @@ pub(super) enum Peer {
 impl Peer {
     pub(super) async fn open(settings: &Settings, chat: &ChatArgs, attended: bool) -> anyhow::Result<Self> {
         let Some(address) = &chat.server else {
-            return Ok(Self::Local(Box::new(
-                Conversation::open(settings, &chat.conversation, attended).await?,
-            )));
+            let local = Conversation::open(settings, &chat.conversation, attended).await?;
+            tokio::spawn(keep_indexed(Arc::clone(&local.store)));
+            return Ok(Self::Local(Box::new(local)));
         };
         let args = &chat.conversation;
         let session = args.session.clone().unwrap_or_else(new_id);
