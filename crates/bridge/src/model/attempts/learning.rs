@@ -65,7 +65,7 @@ impl Attempts {
             .omitted
             .iter()
             .filter(is_reported)
-            .map(|what| format!("{what} is left out: the model does not support it{}", source(what)))
+            .map(|what| format!("without {what}, which the model does not support{}", source(what)))
             .collect();
         texts.into_iter().for_each(|text| self.warn(text));
     }
