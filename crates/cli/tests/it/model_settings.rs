@@ -28,8 +28,7 @@ fn extra_fields_of_provider_and_model_are_in_every_body_and_secrets_in_no_output
     for api in ProviderApi::ALL {
         let fake = FakeProvider::start_blocking();
         let group = match api {
-            ProviderApi::OpenAi | ProviderApi::Responses => "metadata",
-            ProviderApi::Anthropic => "metadata",
+            ProviderApi::OpenAi | ProviderApi::Responses | ProviderApi::Anthropic => "metadata",
             ProviderApi::Gemini => "generationConfig",
             ProviderApi::Ollama => "options",
         };
