@@ -136,7 +136,7 @@ mod tests {
     use serde_json::json;
 
     fn table(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
+        serde_json::from_value(value).unwrap()
     }
 
     #[test]

@@ -125,6 +125,7 @@ const JSON: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
 const TEXT: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/plain";
 const HTML: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8";
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn answers(api: ProviderApi) -> Vec<DeviatingResponse> {
     let recorded = || fakeprov::recorded_events(api, "text").concat();
     let text = || String::from_utf8(recorded()).unwrap();

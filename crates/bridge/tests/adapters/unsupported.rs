@@ -125,7 +125,7 @@ async fn without_a_fallback_tool_use_is_left_out() {
     Hello "one/small answered without tool use, which it does not support"
     "#);
     assert_snapshot!(picture(&model).await, @r#"
-    "tool use is left out: the model does not support it; `lango models` shows more"
+    "without tool use, which the model does not support; `lango models` shows more"
     Hello
     Hello
     "#);

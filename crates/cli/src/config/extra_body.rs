@@ -103,16 +103,16 @@ mod tests {
 
     #[test]
     fn field_that_carries_the_conversation_is_refused_with_the_fix() {
-        insta::assert_snapshot!(problem(ApiName::Chat, "stream = false"), @"");
-        insta::assert_snapshot!(problem(ApiName::Anthropic, "system = \"x\""), @"");
-        insta::assert_snapshot!(problem(ApiName::Gemini, "contents = []"), @"");
+        insta::assert_snapshot!(problem(ApiName::Chat, "stream = false"), @"lango.toml: [providers.p] extraBody must not contain `stream`: every answer is streamed");
+        insta::assert_snapshot!(problem(ApiName::Anthropic, "system = \"x\""), @"lango.toml: [providers.p] extraBody must not contain `system`: the instruction is set with `instruction` in the agent's file");
+        insta::assert_snapshot!(problem(ApiName::Gemini, "contents = []"), @"lango.toml: [providers.p] extraBody must not contain `contents`: the conversation comes from the session");
         assert_eq!(problem(ApiName::Ollama, "keep_alive = \"1h\""), "valid");
     }
 
     #[test]
     fn value_that_json_cannot_represent_is_refused() {
-        insta::assert_snapshot!(problem(ApiName::Chat, "a = { b = [nan] }"), @"");
-        insta::assert_snapshot!(problem(ApiName::Chat, "a = { b = 2026-01-01 }"), @"");
+        insta::assert_snapshot!(problem(ApiName::Chat, "a = { b = [nan] }"), @"lango.toml: [providers.p] extraBody contains `a.b`, which is not a finite number");
+        insta::assert_snapshot!(problem(ApiName::Chat, "a = { b = 2026-01-01 }"), @"lango.toml: [providers.p] extraBody contains `a.b`, a date or time without quotes; write it as a string");
     }
 
     #[test]

@@ -284,6 +284,6 @@ mod tests {
         assert_eq!(own.get("openai", "gpt-x").extra_body.fields().len(), 2);
         assert_eq!(own.secrets().collect::<Vec<_>>(), ["blue-team"]);
         let error = models("[\"claude-x\"]\nextraBody = { system = \"x\" }").unwrap_err().to_string();
-        insta::assert_snapshot!(error, @"");
+        insta::assert_snapshot!(error, @r#"lango.toml: [models."claude-x"] extraBody must not contain `system`: the instruction is set with `instruction` in the agent's file"#);
     }
 }

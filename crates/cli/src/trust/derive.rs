@@ -237,7 +237,9 @@ fn of_provider(
     }
     for body in ["extraBody", "extra_body"].into_iter().filter_map(|key| entry.get(key)?.as_object()) {
         let names = extra_body::variables(body);
-        names.iter().for_each(|name| secret(format!("${{{}}} in extraBody", variable_name(name))));
+        for name in names {
+            secret(format!("${{{}}} in extraBody", variable_name(&name)));
+        }
     }
     let organization = text(entry, "organization").map(|text| ("openai-organization", text));
     for (header, value) in strings(entry, "headers").chain(organization) {

@@ -143,12 +143,12 @@ fn doctor_reports_an_invalid_configuration() {
     let env = TestEnv::new();
     env.file("lango.toml", "[providers.mine]\nkye = 3\n");
     assert_snapshot!(portable_snapshot(&env.lango(&["doctor"]).failure()), @"
-    bad   configuration  lango.toml:2:1: there is no key `kye`; the keys are api, baseUrl, key, headers, organization, caFile, connectTimeoutS, idleTimeoutS
+    bad   configuration  lango.toml:2:1: there is no key `kye`; the keys are api, baseUrl, key, headers, extraBody, parallelToolCalls, promptCacheKey, organization, caFile, connectTimeoutS, idleTimeoutS
     lango: 1 problem found
     [exit 1]
     ");
     assert_snapshot!(portable_snapshot(&env.lango(&["doctor", "--json"]).failure()), @r#"
-    {"about":"configuration","health":"bad","message":"lango.toml:2:1: there is no key `kye`; the keys are api, baseUrl, key, headers, organization, caFile, connectTimeoutS, idleTimeoutS"}
+    {"about":"configuration","health":"bad","message":"lango.toml:2:1: there is no key `kye`; the keys are api, baseUrl, key, headers, extraBody, parallelToolCalls, promptCacheKey, organization, caFile, connectTimeoutS, idleTimeoutS"}
     lango: 1 problem found
     [exit 1]
     "#);

@@ -4,7 +4,8 @@ use crate::{TokenUsage, lenient};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The parts of a token count.
+/// The parts of a token count, by the names of the format.
+#[expect(clippy::struct_field_names, reason = "the names are those of the format")]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OpenAiTokenDetails {

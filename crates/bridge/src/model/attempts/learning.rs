@@ -55,19 +55,22 @@ impl Attempts {
                 && what.applies_to(request)
                 && !self.learned.omitted.contains(what)
         };
-        let source = |what: &Omission| match target.is_missing(what) {
-            true => {
+        let source = |what: &Omission| {
+            if target.is_missing(what) {
                 format!("; if it does, set `capabilities` in [models.\"{}\"] of lango.toml", target.name())
+            } else {
+                "; `lango models` shows more".to_owned()
             }
-            false => "; `lango models` shows more".to_owned(),
         };
         let texts: Vec<String> = request
             .omitted
             .iter()
             .filter(is_reported)
-            .map(|what| format!("{what} is left out: the model does not support it{}", source(what)))
+            .map(|what| format!("without {what}, which the model does not support{}", source(what)))
             .collect();
-        texts.into_iter().for_each(|text| self.warn(text));
+        for text in texts {
+            self.warn(text);
+        }
     }
 
     /// Shortens a conversation that is too long, once. If the model rejects it again, the error is final for this

@@ -29,7 +29,8 @@ fn prompt_with_wrong_arguments_is_not_sent() {
     insta::assert_snapshot!(error("/fake:greet who=Bob mood=warm"), @"lango: the message was not sent: the prompt `greet` has no argument `mood`; its arguments: who, style");
     insta::assert_snapshot!(error("/fake:greet Bob"), @"lango: the message was not sent: `Bob` is not an argument of a prompt; write name=value, or name=\"value with spaces\"");
     insta::assert_snapshot!(error("/fake:greeet who=Bob"), @"lango: the message was not sent: the MCP server `fake` (lango.toml) has no prompt `greeet`; its prompts: greet");
-    assert!(stored_parts(&env).is_empty());
+    // The refused message did not create the session.
+    assert!(env.lango(&["sessions", "show", "k"]).failure().err.contains("there is no session"));
 }
 
 #[test]

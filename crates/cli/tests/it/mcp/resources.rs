@@ -61,7 +61,8 @@ fn message_with_an_unavailable_resource_is_not_sent() {
     insta::assert_snapshot!(error("read @broken:note://1"), @"lango: the message was not sent: the MCP server `broken` (lango.toml) does not start: the program `no-such-program` is not on the PATH; install it, or set `command` to its full path");
     let many: Vec<String> = (0..11).map(|at| format!("@fake:note://{at}")).collect();
     insta::assert_snapshot!(error(&many.join(" ")), @"lango: the message was not sent: it names 11 resources; at most 10 are possible");
-    assert!(stored_parts(&env).is_empty());
+    // The refused message did not create the session.
+    assert!(env.lango(&["sessions", "show", "k"]).failure().err.contains("there is no session"));
 }
 
 #[test]
