@@ -11,8 +11,8 @@ use lock::LockExt;
 use session::SessionRow;
 use std::sync::Mutex;
 
-/// Capacity in bytes: more than a hundred full windows, or thousands of short sessions.
-const BYTES: usize = 32 * 1024 * 1024;
+/// Default capacity in bytes: about 64 full windows of short messages, or thousands of short sessions.
+pub const DEFAULT_CACHE_BYTES: usize = 80 * 1024 * 1024;
 /// Approximate size of a session without its events.
 const FRAME: usize = 4 * 1024;
 
@@ -39,13 +39,11 @@ impl CachedSession {
 #[derive(Debug)]
 pub(crate) struct SessionCache(Mutex<BoundedCache<SessionKey, CachedSession>>);
 
-impl Default for SessionCache {
-    fn default() -> Self {
-        Self(Mutex::new(BoundedCache::new(Limits::weight(BYTES))))
-    }
-}
-
 impl SessionCache {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self(Mutex::new(BoundedCache::new(Limits::weight(bytes))))
+    }
+
     pub(crate) fn contains(&self, key: &SessionKey) -> bool {
         self.0.locked().contains(key)
     }

@@ -91,6 +91,7 @@ pub(crate) struct Plan {
     mode: ModeSwitch,
     sandbox: LazyCommandSandbox,
     budget: Budget,
+    session_cache: usize,
     bounds: Bounds,
     references: References,
     /// The files that the app was read from.
@@ -168,9 +169,21 @@ fn build_plan(
     wiring.files_of(&config, inherited, &mut files);
     let root = wiring.agent(config, inherited)?;
     AgentTree::new(root.clone()).map_err(|source| AgentFault::Tree { file, source })?;
-    let (budget, bounds) = (settings.budget, bounds(settings));
+    let (budget, session_cache, bounds) = (settings.budget, settings.session_cache, bounds(settings));
     let sandbox = wiring.tools.sandbox.clone();
-    Ok(Plan { name, root, model, note: None, mode, sandbox, budget, bounds, references, files })
+    Ok(Plan {
+        name,
+        root,
+        model,
+        note: None,
+        mode,
+        sandbox,
+        budget,
+        session_cache,
+        bounds,
+        references,
+        files,
+    })
 }
 
 impl Plan {
@@ -179,8 +192,10 @@ impl Plan {
     }
 
     pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
-        let Self { name, root, model, note, mode, sandbox, budget, bounds, references, .. } = self;
-        let agent = Agent::new(store, root, budget)?;
+        let Self {
+            name, root, model, note, mode, sandbox, budget, session_cache, bounds, references, ..
+        } = self;
+        let agent = Agent::new(store, root, budget)?.with_session_cache(session_cache);
         Ok(App {
             name,
             agent: agent.with_bounds(bounds).with_trace(trace).with_references(references),
