@@ -10,6 +10,7 @@
 //! | [`calls`] | the overhead of tool calls |
 //! | [`sandbox`] | the overhead of the sandbox of commands |
 //! | [`decode`] | decoding a model's answer from bytes to events |
+//! | [`long`] | the input cost of long conversations with a prompt cache |
 //! | [`html`] | the quality of HTML conversion |
 //! | [`binary`], [`mod@reference`] | start, memory and turn of the binary; a turn of google-adk for comparison |
 //! | [`server`] | our server and google-adk's under load |
@@ -27,6 +28,7 @@ mod calls;
 mod decode;
 mod figure;
 mod html;
+mod long;
 mod measure;
 mod noise;
 mod raw;
@@ -80,6 +82,11 @@ const BENCHES: &[Bench] = &[
         name: "decode",
         about: "decoding a model's answer, compared with eventsource-stream",
         run: decode::run,
+    },
+    Bench {
+        name: "long",
+        about: "input cost of 500 turns with a prompt cache, beside a sliding window",
+        run: long::run,
     },
     Bench { name: "html", about: "HTML to text: recall, precision, share of addresses", run: html::run },
     Bench { name: "binary", about: "the binary: start, memory, a turn", run: binary::run },

@@ -3,11 +3,12 @@
 //! | module | contents |
 //! |---|---|
 //! | [`mod@load`] | measurements of both servers |
-//! | [`windows`], [`minimal`] | sessions with full windows, beside a minimal server |
+//! | [`windows`], [`minimal`], [`fake_model`] | sessions with full windows, beside a minimal server, and with a model over HTTP |
 //! | [`stress`] | measurements of our server only |
 //! | [`sides`] | how each server is started |
 //! | [`process`], [`wire`] | the process of a server; a client with little overhead |
 
+mod fake_model;
 mod load;
 pub(crate) mod minimal;
 mod process;
@@ -82,7 +83,7 @@ pub(crate) fn scale(env: &BenchEnv) -> Result<Vec<Figure>> {
 /// Our server on sessions with full windows.
 pub(crate) fn full(env: &BenchEnv) -> Result<Vec<Figure>> {
     let (ours, runtime) = (ours(env)?, client()?);
-    runtime.block_on(windows::run(env, &ours))
+    windows::run(env, &ours, &runtime)
 }
 
 fn ours(env: &BenchEnv) -> Result<Side> {

@@ -1,7 +1,7 @@
 //! Our server on sessions with full windows, beside new sessions and beside the minimal server.
 
 use super::{
-    minimal,
+    fake_model, minimal,
     process::Process,
     sides::Side,
     wire::{APP, BenchSession, Connection},
@@ -14,11 +14,14 @@ use crate::{
 };
 use futures::future::try_join_all;
 use session::SessionKey;
-use std::{path::Path, time::Instant};
+use std::{fs, path::Path, time::Instant};
+use tokio::runtime::Runtime;
 
 const CLIENTS: usize = 64;
 /// Turns of each client. They fill half of a window, which an advance left.
 const TURNS: usize = 200;
+/// Clients of the model over HTTP.
+const HTTP_CLIENTS: usize = 16;
 const ROTATING: usize = 1_000;
 /// A window holds 32,000 tokens. A session has more, so that the first turn advances its front.
 const LOGGED_TOKENS: i64 = 40_000;
@@ -36,15 +39,13 @@ struct Throughput {
     p99: f64,
 }
 
-pub(super) async fn run(env: &BenchEnv, ours: &Side) -> Result<Vec<Figure>> {
-    let home = env.directory()?;
-    let server = Process::start_with(|port| minimal::command(home.path(), port)).await?;
-    let minimal = throughput(&server, CLIENTS, TURNS).await?;
-    drop(server);
-    let new = on_sessions(env, ours, None).await?;
-    let [short, long] =
-        [on_sessions(env, ours, Some(SHORT)).await?, on_sessions(env, ours, Some(LONG)).await?];
-    let rotation = rotation(env, ours).await?;
+pub(super) fn run(env: &BenchEnv, ours: &Side, runtime: &Runtime) -> Result<Vec<Figure>> {
+    let minimal = runtime.block_on(beside(env))?;
+    let new = on_sessions(env, ours, runtime, None)?;
+    let [short, long] = [SHORT, LONG].map(|bytes| on_sessions(env, ours, runtime, Some(bytes)));
+    let (short, long) = (short?, long?);
+    let rotation = rotation(env, ours, runtime)?;
+    let over_http = over_http(env, ours, runtime)?;
     let mut figures = vec![
         Figure::new("server/minimal/turns", minimal.rate, "turns/s"),
         Figure::new("server/minimal/cpu", minimal.cpu, "ms"),
@@ -63,26 +64,57 @@ pub(super) async fn run(env: &BenchEnv, ours: &Side) -> Result<Vec<Figure>> {
     }
     figures.push(Figure::new("server/uncached/cpu", rotation.cpu, "ms").target(Target::AtMost(2.0)));
     figures.push(Figure::new("server/uncached/memory", rotation.memory, "MB"));
+    figures.push(Figure::new("server/http/cpu", over_http.cpu, "ms").target(Target::AtMost(0.6)));
+    figures.push(Figure::new("server/http/p99", over_http.p99, "ms"));
     Ok(figures)
 }
 
-/// Clients with a session each: a new one, or one with messages of `bytes`.
-async fn on_sessions(env: &BenchEnv, ours: &Side, bytes: Option<usize>) -> Result<Throughput> {
+/// The minimal server with the same clients.
+async fn beside(env: &BenchEnv) -> Result<Throughput> {
     let home = env.directory()?;
-    ours.prepare(home.path(), 0)?;
-    fill(home.path(), CLIENTS, bytes)?;
-    let server = ours.start(home.path()).await?;
-    // The first turns load the sessions, advance their fronts and store the prefixes.
-    throughput(&server, CLIENTS, 2).await?;
+    let server = Process::start_with(|port| minimal::command(home.path(), port)).await?;
     throughput(&server, CLIENTS, TURNS).await
 }
 
-/// One client that goes through more sessions than are cached.
-async fn rotation(env: &BenchEnv, ours: &Side) -> Result<Throughput> {
+/// Clients with a session each: a new one, or one with messages of `bytes`.
+fn on_sessions(env: &BenchEnv, ours: &Side, runtime: &Runtime, bytes: Option<usize>) -> Result<Throughput> {
+    let home = env.directory()?;
+    ours.prepare(home.path(), 0)?;
+    fill(home.path(), CLIENTS, bytes)?;
+    runtime.block_on(async {
+        let server = ours.start(home.path()).await?;
+        // The first turns load the sessions, advance their fronts and keep the prefixes.
+        throughput(&server, CLIENTS, 2).await?;
+        throughput(&server, CLIENTS, TURNS).await
+    })
+}
+
+/// Clients on sessions with full windows of long messages, with a model over HTTP.
+fn over_http(env: &BenchEnv, ours: &Side, runtime: &Runtime) -> Result<Throughput> {
+    let home = env.directory()?;
+    ours.prepare(home.path(), 0)?;
+    let provider = format!("\n[providers.team]\nbaseUrl = \"http://{}/v1\"\n", fake_model::start()?);
+    let config = home.path().join("lango.toml");
+    fs::write(&config, fs::read_to_string(&config)? + &provider)?;
+    let agent = "name: bench\nmodel: team/m\ninstruction: Be fast.\n";
+    fs::write(home.path().join("agents").join(APP).join("root_agent.yaml"), agent)?;
+    fill(home.path(), HTTP_CLIENTS, Some(LONG))?;
+    runtime.block_on(async {
+        let server = ours.start(home.path()).await?;
+        throughput(&server, HTTP_CLIENTS, 2).await?;
+        throughput(&server, HTTP_CLIENTS, TURNS).await
+    })
+}
+
+fn rotation(env: &BenchEnv, ours: &Side, runtime: &Runtime) -> Result<Throughput> {
     let home = env.directory()?;
     ours.prepare(home.path(), 0)?;
     fill(home.path(), ROTATING, Some(SHORT))?;
-    let server = ours.start(home.path()).await?;
+    runtime.block_on(async { rotate(&ours.start(home.path()).await?).await })
+}
+
+/// One client that goes through more sessions than are cached.
+async fn rotate(server: &Process) -> Result<Throughput> {
     let before = server.cpu()?;
     let mut connection = Connection::open(server.address).await?;
     // The first round advances the fronts.

@@ -128,6 +128,12 @@ impl Agent {
         parked::is_parked(&self.parked, key, &question.call.id())
     }
 
+    /// Sets the memory for sessions between their turns, in bytes.
+    #[must_use]
+    pub fn with_session_cache(self, bytes: usize) -> Self {
+        Self { sessions: self.sessions.with_cache_bytes(bytes), ..self }
+    }
+
     /// Sets the trace for requests without a trace.
     #[must_use]
     pub fn with_trace(self, trace: Trace) -> Self {

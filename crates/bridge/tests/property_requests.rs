@@ -6,6 +6,8 @@
 mod legal;
 #[path = "generate/logs.rs"]
 mod logs;
+#[path = "generate/prefixes.rs"]
+mod prefixes;
 #[path = "generate/tally.rs"]
 mod tally;
 #[path = "generate/view.rs"]

@@ -12,7 +12,7 @@ mod wiring;
 use args::{CliArgs, CliCommand};
 use clap::Parser;
 use rustix::process::Signal;
-use std::{process::ExitCode, time::Duration};
+use std::{num::NonZero, process::ExitCode, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 use tools::exec::sandbox::{CONFINE, confined_main};
 
@@ -38,6 +38,12 @@ fn catch_file_size_limit() {
     drop(signal(SignalKind::from_raw(Signal::XFSZ.as_raw())));
 }
 
+/// A server uses all cores. The other commands have one conversation, and every thread costs memory.
+fn worker_threads(command: &CliCommand) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(2, NonZero::get);
+    if matches!(command, CliCommand::Serve(_)) { cores() } else { 2 }
+}
+
 fn start(args: CliArgs) -> anyhow::Result<()> {
     let env = config::Env::capture();
     // It works also where the settings of the folder are invalid.
@@ -48,7 +54,8 @@ fn start(args: CliArgs) -> anyhow::Result<()> {
     if let Ok(settings) = &settings {
         args.command.report_untrusted(settings);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let workers = worker_threads(&args.command);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
     let done = runtime.block_on(async {
         catch_file_size_limit();
         match args.command {

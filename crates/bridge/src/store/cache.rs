@@ -11,10 +11,10 @@ use lock::LockExt;
 use session::SessionRow;
 use std::sync::Mutex;
 
-/// Capacity in bytes: more than a hundred full windows, or thousands of short sessions.
-const BYTES: usize = 32 * 1024 * 1024;
-/// Larger sessions are not cached: they would evict those of other users.
-const MAX_SESSION_BYTES: usize = BYTES / 4;
+/// Default capacity in bytes: about 64 full windows of short messages, or thousands of short sessions.
+pub const DEFAULT_CACHE_BYTES: usize = 80 * 1024 * 1024;
+/// The part of the capacity that one session may use. Larger sessions are not cached: they would evict those of other users.
+const SESSION_SHARE: usize = 8;
 /// Approximate size of a session without its events and state.
 const FRAME: usize = 4 * 1024;
 
@@ -40,43 +40,45 @@ impl CachedSession {
 }
 
 #[derive(Debug)]
-pub(crate) struct SessionCache(Mutex<BoundedCache<SessionKey, CachedSession>>);
-
-impl Default for SessionCache {
-    fn default() -> Self {
-        Self(Mutex::new(BoundedCache::new(Limits::weight(BYTES))))
-    }
+pub(crate) struct SessionCache {
+    sessions: Mutex<BoundedCache<SessionKey, CachedSession>>,
+    max_session_bytes: usize,
 }
 
 impl SessionCache {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let sessions = Mutex::new(BoundedCache::new(Limits::weight(bytes)));
+        Self { sessions, max_session_bytes: bytes / SESSION_SHARE }
+    }
+
     pub(crate) fn contains(&self, key: &SessionKey) -> bool {
-        self.0.locked().contains(key)
+        self.sessions.locked().contains(key)
     }
 
     /// Clones the cached session and leaves it in the cache.
     pub(crate) fn get(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
-        let cached = self.0.locked().peek(key).cloned();
+        let cached = self.sessions.locked().peek(key).cloned();
         cached.filter(|cached| cached.session.events.fits(budget))
     }
 
     /// Removes the session for the duration of a turn, which inserts it again at its end.
     pub(crate) fn remove(&self, key: &SessionKey, budget: Budget) -> Option<CachedSession> {
-        let cached = self.0.locked().remove(key);
+        let cached = self.sessions.locked().remove(key);
         cached.filter(|cached| cached.session.events.fits(budget))
     }
 
     pub(crate) fn insert(&self, cached: CachedSession) {
         let (key, weight) = (cached.session.key.clone(), cached.weight());
-        if weight > MAX_SESSION_BYTES {
+        if weight > self.max_session_bytes {
             return self.evict(&key);
         }
-        let evicted = self.0.locked().insert(key, cached, weight);
+        let evicted = self.sessions.locked().insert(key, cached, weight);
         // Dropped after the lock is released.
         drop(evicted);
     }
 
     pub(crate) fn evict(&self, key: &SessionKey) {
-        let evicted = self.0.locked().remove(key);
+        let evicted = self.sessions.locked().remove(key);
         drop(evicted);
     }
 }

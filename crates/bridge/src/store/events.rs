@@ -1,11 +1,13 @@
 //! EventsAdapter: the window of stored rows as ADK events, within the token budget.
 
+mod held;
+
 use crate::{
     store::{row::Restorer, user_request},
     view::{budget::Budget, history},
 };
 use adk::{
-    content::{Content, Part},
+    content::Content,
     event::Event,
     window::{Front, Fronts, LoadedLog, LogRow, WindowShare},
 };
@@ -39,8 +41,6 @@ pub(crate) struct Upcoming {
     row: Option<RowInfo>,
 }
 
-const TEXT_BYTES: usize = 80;
-
 /// Data of a row besides its event.
 #[derive(Debug)]
 struct RowInfo {
@@ -51,10 +51,8 @@ struct RowInfo {
 }
 
 impl RowInfo {
-    fn new(seq: Seq, row: &SessionMessage, restorer: Restorer) -> Self {
-        // An event is larger than a short row. A text is a separate allocation.
-        let bytes = row.size() + size_of::<Event>() + size_of::<Part>() + TEXT_BYTES;
-        Self { seq, restorer, tokens: row.tokens, bytes }
+    fn new(seq: Seq, (row, event): (&SessionMessage, &Event), restorer: Restorer) -> Self {
+        Self { seq, restorer, tokens: row.tokens, bytes: held::by_event(event) }
     }
 }
 
@@ -98,7 +96,8 @@ impl EventsAdapter {
         for row in window {
             let mut restorer = adapter.restorer.clone();
             let event = Arc::new(restorer.restore(row));
-            adapter.push(Upcoming { event, row: Some(RowInfo::new(row.seq, &row.message, restorer)) });
+            let info = RowInfo::new(row.seq, (&row.message, &event), restorer);
+            adapter.push(Upcoming { event, row: Some(info) });
         }
         adapter
     }
@@ -181,8 +180,7 @@ impl EventsAdapter {
             is_cut: true,
             user_request: front.and_then(|front| front.request.clone()),
             tokens: self.tokens - removed,
-            // In proportion: the size of an event is not recorded.
-            bytes: self.bytes / self.rows.len() * (self.rows.len() - start),
+            bytes: self.events[start..].iter().map(|event| held::by_event(event)).sum(),
             restorer: self.restorer.clone(),
         }
     }
@@ -208,7 +206,8 @@ impl EventsAdapter {
             } else {
                 restorer.restore(&StoredMessage { seq, message: row.clone() })
             };
-            Upcoming { event: Arc::new(event), row: Some(RowInfo::new(seq, row, restorer.clone())) }
+            let info = RowInfo::new(seq, (row, &event), restorer.clone());
+            Upcoming { event: Arc::new(event), row: Some(info) }
         };
         events.into_iter().map(upcoming).collect()
     }

@@ -20,7 +20,7 @@
 
 pub mod archive;
 pub mod artifacts;
-pub(crate) mod cache;
+pub mod cache;
 pub(crate) mod draft;
 pub(crate) mod entries;
 pub mod events;

@@ -2,7 +2,7 @@
 
 use crate::{
     store::{
-        cache::SessionCache,
+        cache::{DEFAULT_CACHE_BYTES, SessionCache},
         entries::PreparedCommit,
         pending,
         row::{LegacyKind, Restorer},
@@ -33,7 +33,14 @@ pub struct SessionServiceAdapter {
 
 impl SessionServiceAdapter {
     pub fn new(store: Arc<dyn Store>, root_agent: impl Into<String>, budget: Budget) -> Self {
-        Self { store, root_agent: root_agent.into(), budget, cache: Arc::default() }
+        let cache = Arc::new(SessionCache::new(DEFAULT_CACHE_BYTES));
+        Self { store, root_agent: root_agent.into(), budget, cache }
+    }
+
+    /// Sets the memory for sessions between their turns, in bytes.
+    #[must_use]
+    pub fn with_cache_bytes(self, bytes: usize) -> Self {
+        Self { cache: Arc::new(SessionCache::new(bytes)), ..self }
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

@@ -11,6 +11,7 @@ use adk::{
 };
 use bridge::{
     Agent, Budget, ModelAdapter,
+    agent::inspect::{BodyCheck, CallSelection},
     model::{ModelTarget, RetryPolicy},
     view::cost,
 };
@@ -114,6 +115,16 @@ impl Script {
             let part = Part::from(FunctionResponse::new(&id, REQUEST_CONFIRMATION, response));
             let reply = RunRequest::message(key(), Content::new("user", vec![part]));
             self.agent.run_and_collect(reply).await.unwrap();
+        }
+    }
+
+    /// Each body that was sent equals the one that is built from the log.
+    async fn verify_bodies(&self) {
+        let sent = self.model.requests().len();
+        let calls = self.agent.model_calls(&key(), CallSelection::Newest(sent)).await.unwrap();
+        assert_eq!(calls.len(), sent);
+        for call in calls {
+            assert_eq!(call.check, BodyCheck::Verified, "{:?}", call.answer);
         }
     }
 
@@ -223,6 +234,7 @@ async fn requests_of_each_agent_are_prefixes_of_the_next_one_between_advances() 
         let tokens = script.logged_tokens().await;
         logged.resize(script.model.requests().len(), tokens);
     }
+    script.verify_bodies().await;
     let requests = script.model.requests();
     let mut last: HashMap<String, (Sent<'_>, u64)> = HashMap::new();
     let mut steps: BTreeMap<Step, usize> = BTreeMap::new();

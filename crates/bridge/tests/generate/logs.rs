@@ -29,47 +29,20 @@ pub(crate) fn log() -> impl Strategy<Value = Log> {
     })
 }
 
-/// As [`log`], with many orderly exchanges in between, and a budget that is seldom exceeded.
-pub(crate) fn conversation() -> impl Strategy<Value = Log> {
-    let orderly = (text_events("user", "user"), of(answered_calls()), text_events(AGENT, "model"));
-    let orderly = orderly.prop_map(|(question, calls, answer)| {
-        let events = question.into_iter().chain(calls.into_iter().flatten()).chain(answer);
-        events.map(|event| Row { event, age: Age::Ours }).collect()
-    });
-    let chunks = vec(prop_oneof![6 => orderly, 1 => chunk()], 1..12);
-    let budget = prop_oneof![1 => budget(), 3 => Just(Budget::new(8_000, None).unwrap())];
-    (chunks, of(0_usize..6), budget).prop_map(|(chunks, skip, budget)| {
-        let rows: Vec<Row> = chunks.into_iter().flatten().take(60).collect();
-        let skip = skip.unwrap_or(0).min(rows.len());
-        Log { rows: number(rows).split_off(skip), cut: skip > 0, budget }
-    })
-}
-
-/// A call with its result.
-fn answered_calls() -> impl Strategy<Value = Vec<Event>> {
-    let id = prop_oneof![Just("call_0".to_owned()), "adk-[0-9a-f]{8}"];
-    (id, name(), object(), object(), any::<bool>()).prop_map(|(id, name, args, answer, ours)| {
-        let call = FunctionCall { id: Some(id), name, args, extra: Map::new() };
-        let mut asked = event(AGENT, "model", vec![call.clone().into()]);
-        own(&mut asked, ours);
-        vec![asked, event(AGENT, "user", vec![response_to(&call, answer)])]
-    })
-}
-
-fn budget() -> impl Strategy<Value = Budget> {
+pub(crate) fn budget() -> impl Strategy<Value = Budget> {
     let tokens = prop_oneof![3 => 256_u32..600, 2 => 600_u32..4_000, 1 => Just(0)];
     (tokens, of(1_usize..12)).prop_map(|(tokens, most)| Budget::new(tokens, most).unwrap())
 }
 
 /// An event, and the age of its row.
 #[derive(Clone, Debug)]
-struct Row {
-    event: Event,
-    age: Age,
+pub(crate) struct Row {
+    pub(crate) event: Event,
+    pub(crate) age: Age,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Age {
+pub(crate) enum Age {
     /// As written now.
     Ours,
     /// Without `meta`, as written by the Go program.
@@ -80,7 +53,7 @@ enum Age {
     Unnamed,
 }
 
-fn number(rows: Vec<Row>) -> Vec<StoredMessage> {
+pub(crate) fn number(rows: Vec<Row>) -> Vec<StoredMessage> {
     let mut seq = Seq::START;
     let mut stored = Vec::with_capacity(rows.len());
     for (place, mut row) in rows.into_iter().enumerate() {
@@ -126,7 +99,7 @@ fn aged(message: SessionMessage, age: Age) -> SessionMessage {
 }
 
 /// Rows that belong together, or should.
-fn chunk() -> impl Strategy<Value = Vec<Row>> {
+pub(crate) fn chunk() -> impl Strategy<Value = Vec<Row>> {
     let events = prop_oneof![
         3 => text_events("user", "user"),
         2 => text_events(AGENT, "model"),
@@ -147,7 +120,7 @@ fn chunk() -> impl Strategy<Value = Vec<Row>> {
     (events, age).prop_map(|(events, age)| events.into_iter().map(|event| Row { event, age }).collect())
 }
 
-fn event(author: &str, role: &str, parts: Vec<Part>) -> Event {
+pub(crate) fn event(author: &str, role: &str, parts: Vec<Part>) -> Event {
     Event {
         author: author.to_owned(),
         content: Some(Content::new(role, parts)),
@@ -156,7 +129,7 @@ fn event(author: &str, role: &str, parts: Vec<Part>) -> Event {
     }
 }
 
-fn text_events(author: &'static str, role: &'static str) -> impl Strategy<Value = Vec<Event>> {
+pub(crate) fn text_events(author: &'static str, role: &'static str) -> impl Strategy<Value = Vec<Event>> {
     (vec(words(), 1..3), any::<bool>()).prop_map(move |(texts, ours)| {
         let mut event = event(author, role, texts.into_iter().map(Part::text).collect());
         own(&mut event, ours);
@@ -165,7 +138,7 @@ fn text_events(author: &'static str, role: &'static str) -> impl Strategy<Value 
 }
 
 /// Makes it a content of the requested model, or of no model.
-fn own(event: &mut Event, ours: bool) {
+pub(crate) fn own(event: &mut Event, ours: bool) {
     let origin = Origin { provider: PROVIDER.to_owned(), model: MODEL.to_owned() };
     for content in event.content.iter_mut().filter(|_| ours) {
         content.origin = Some(origin.clone());
@@ -191,7 +164,7 @@ fn id() -> impl Strategy<Value = Option<String>> {
     ]
 }
 
-fn name() -> impl Strategy<Value = String> {
+pub(crate) fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => prop::sample::select(vec!["look", "read_file", "search"]).prop_map(str::to_owned),
         1 => prop::sample::select(vec!["", "bad name!", "道具", "9lives", "a.b-c"]).prop_map(str::to_owned),
@@ -199,7 +172,7 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-fn object() -> impl Strategy<Value = Option<Map<String, Value>>> {
+pub(crate) fn object() -> impl Strategy<Value = Option<Map<String, Value>>> {
     let map = words().prop_map(|text| json!({"text": text, "n": [1, 2.5, null]}).as_object().cloned());
     prop_oneof![1 => Just(None), 1 => Just(Some(Map::new())), 4 => map]
 }
@@ -208,7 +181,7 @@ fn call() -> impl Strategy<Value = FunctionCall> {
     (id(), name(), object()).prop_map(|(id, name, args)| FunctionCall { id, name, args, extra: Map::new() })
 }
 
-fn response_to(call: &FunctionCall, answer: Option<Map<String, Value>>) -> Part {
+pub(crate) fn response_to(call: &FunctionCall, answer: Option<Map<String, Value>>) -> Part {
     let (id, name) = (call.id.clone(), call.name.clone());
     FunctionResponse { id, name, response: answer, extra: Map::new() }.into()
 }

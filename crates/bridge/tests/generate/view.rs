@@ -6,8 +6,6 @@ use adk::{
     event::Event,
     flow::contents::{HistoryView, contents},
     model::{FunctionDeclaration, LlmRequest},
-    prefix::Prefixes,
-    window::LogRow,
 };
 use bridge::{Budget, EventsAdapter, ModelAdapter};
 use futures::StreamExt;
@@ -24,7 +22,7 @@ pub(crate) const PROVIDER: &str = "maker";
 pub(crate) const MODEL: &str = "one";
 
 /// A provider that is never called.
-struct Silent;
+pub(crate) struct Silent;
 
 impl Provider for Silent {
     fn name(&self) -> &str {
@@ -50,36 +48,13 @@ pub(crate) fn of_events(events: &EventsAdapter, budget: Budget) -> ModelRequest 
     ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked)
 }
 
-/// The request for the first `length` events with the prefix that is kept for them, and whether it has one.
-pub(crate) fn with_prefix(
-    events: &EventsAdapter,
-    length: usize,
-    budget: Budget,
-    prefixes: &Prefixes,
-) -> (ModelRequest, bool) {
-    let view = history(&events.all()[..length]);
-    let rows: Vec<LogRow> = (0..length).map(|index| LogRow { seq: index as u64 + 1, tokens: 1 }).collect();
-    let divided = prefixes.divide(view, &rows);
-    let start = divided.as_ref().map_or(0, |divided| divided.events);
-    let contents = contents(HistoryView { events: &view.events[start..], ..view });
-    let prefix = divided.map(|divided| divided.prefix);
-    let asked = LlmRequest { contents, prefix, ..frame(events) };
-    let has_prefix = asked.prefix.is_some();
-    (ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked), has_prefix)
-}
-
-/// The request for the first `length` events, built as a whole.
-pub(crate) fn of_first(events: &EventsAdapter, length: usize, budget: Budget) -> ModelRequest {
-    let asked = LlmRequest { contents: contents(history(&events.all()[..length])), ..frame(events) };
-    ModelAdapter::new(Arc::new(Silent), MODEL, budget).request(&asked)
-}
-
-fn history(events: &[Arc<Event>]) -> HistoryView<'_> {
+/// The history of the agent.
+pub(crate) fn history(events: &[Arc<Event>]) -> HistoryView<'_> {
     HistoryView { agent: AGENT, branch: None, include: IncludeContents::Default, events, deferred: &[] }
 }
 
 /// A request without contents.
-fn frame(events: &EventsAdapter) -> LlmRequest {
+pub(crate) fn frame(events: &EventsAdapter) -> LlmRequest {
     let user_request = events.user_request().cloned();
     let mut asked = LlmRequest { user_request, tools: vec![tool()], ..LlmRequest::default() };
     asked.config.system_instruction = Some(Content::user("You are of help."));

@@ -122,6 +122,11 @@ pub(super) struct HistorySection {
     /// Default: `50`
     /// Environment: `LANGO_HISTORY_RETAIN`
     pub(super) retain: Option<u8>,
+    /// Memory for the sessions of an app between their turns, in bytes. A session that is not in memory is read again.
+    ///
+    /// Default: `83886080`
+    #[serde(alias = "cache_bytes")]
+    pub(super) cache_bytes: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -46,6 +46,7 @@ use ::tools::{command::CommandConfig, stub::StubConfig};
 use adk::model::GenerateContentConfig;
 use bridge::{
     model::Retries,
+    store::cache::DEFAULT_CACHE_BYTES,
     view::budget::{Budget, BudgetError, DEFAULT_RETAINED},
 };
 use file::ConfigFile;
@@ -89,6 +90,8 @@ pub(crate) struct Settings {
     /// The default generation settings of agents.
     pub(crate) generate: GenerateContentConfig,
     pub(crate) budget: Budget,
+    /// Memory for the sessions of an app between their turns, in bytes.
+    pub(crate) session_cache: usize,
     pub(crate) stubs: Vec<StubConfig>,
     pub(crate) tools: ToolSettings,
     pub(crate) mcp: McpSettings,
@@ -206,6 +209,7 @@ fn resolve(
         generate: file.generate,
         providers,
         budget,
+        session_cache: file.history.cache_bytes.unwrap_or(DEFAULT_CACHE_BYTES),
         stubs: named(file.stubs),
         color: env.wants_color(),
         server: file.server.resolve(&source, &base)?,

@@ -94,6 +94,7 @@ pub(crate) struct Plan {
     mode: ModeSwitch,
     sandbox: LazyCommandSandbox,
     budget: Budget,
+    session_cache: usize,
     bounds: Bounds,
     references: References,
     parked: ParkedCalls,
@@ -176,7 +177,7 @@ fn build_plan(
     wiring.files_of(&config, inherited, &mut files);
     let root = wiring.agent(config, inherited)?;
     AgentTree::new(root.clone()).map_err(|source| AgentFault::Tree { file, source })?;
-    let (budget, bounds) = (settings.budget, bounds(settings));
+    let (budget, session_cache, bounds) = (settings.budget, settings.session_cache, bounds(settings));
     let sandbox = wiring.tools.sandbox.clone();
     let (parked, note) = (settings.mcp.parked.clone(), None);
     Ok(Plan {
@@ -187,6 +188,7 @@ fn build_plan(
         mode,
         sandbox,
         budget,
+        session_cache,
         bounds,
         references,
         parked,
@@ -209,10 +211,22 @@ impl Plan {
 
     pub(crate) fn open(self, store: Arc<dyn Store>, trace: Trace) -> anyhow::Result<App> {
         let Self {
-            name, root, model, note, mode, sandbox, budget, bounds, references, parked, memory, ..
+            name,
+            root,
+            model,
+            note,
+            mode,
+            sandbox,
+            budget,
+            session_cache,
+            bounds,
+            references,
+            parked,
+            memory,
+            ..
         } = self;
         memory.open(Arc::clone(&store));
-        let mut agent = Agent::new(store, root, budget)?;
+        let mut agent = Agent::new(store, root, budget)?.with_session_cache(session_cache);
         if self.preloads_memory {
             agent = agent.with_preloaded_memory(memory);
         }

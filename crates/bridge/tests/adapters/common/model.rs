@@ -68,7 +68,7 @@ impl Provider for Fake {
         let scripted = self.answers.lock().unwrap().pop_front();
         let answer = scripted.unwrap_or_else(|| vec![text(&format!("re: {}", last_words(&request))), done()]);
         let sent = StreamEvent::Sent(body(&request));
-        self.requests.lock().unwrap().push(request);
+        self.requests.lock().unwrap().push(request.with_all_messages().into_owned());
         let gate = self.gate.clone();
         let opened = async move {
             if let Some(gate) = gate {
@@ -79,16 +79,21 @@ impl Provider for Fake {
         opened.into_stream().flatten().boxed()
     }
 
+    fn reads_prefix(&self) -> bool {
+        true
+    }
+
     fn encode(&self, request: &ModelRequest) -> Option<EncodedBody> {
         Some(body(request).into())
     }
 }
 
 fn body(request: &ModelRequest) -> Bytes {
-    WireApi::Chat.encode("", request).to_string().into()
+    WireApi::Chat.encode_to_bytes("", request).into()
 }
 
 fn last_words(request: &ModelRequest) -> String {
+    let request = request.with_all_messages();
     let mut users = request.messages.iter().rev().filter(|message| message.role == Role::User);
     users.find_map(words).unwrap_or_default()
 }
