@@ -41,3 +41,4 @@ pub mod tool;
 pub mod trace;
 mod turn;
 pub mod window;
+pub mod window_view;

@@ -6,6 +6,7 @@
 //! | `answer` | the provider's stream as one response |
 //! | `attempts` | retries, shortened conversations, fallbacks |
 //! | `retries`, `context_budget` | the decisions, as pure functions: the retry policy with its backoff, and how much to shorten |
+//! | `size` | the tokens of a request by its parts |
 //! | `think_tags` | reasoning in `<think>` tags |
 //! | `memory` | what servers said about their models, remembered for a week |
 //! | `notice` | notices to the client about retries and fallbacks |
@@ -19,6 +20,7 @@ mod context_budget;
 pub mod memory;
 mod notice;
 mod retries;
+mod size;
 mod target;
 mod think_tags;
 
@@ -32,7 +34,7 @@ pub use target::{ModelTarget, request_for};
 
 use crate::view::budget::Budget;
 use adk::{
-    model::{Llm, LlmRequest, LlmStream},
+    model::{Llm, LlmRequest, LlmStream, RequestSize},
     recipe::SentRequest,
     window::WindowShare,
 };
@@ -81,6 +83,10 @@ impl Llm for ModelAdapter {
 
     fn fits(&self, request: &LlmRequest, share: WindowShare) -> bool {
         self.targets[0].fits(request, share)
+    }
+
+    fn size(&self, request: &LlmRequest) -> Option<RequestSize> {
+        Some(self.targets[0].size(request))
     }
 
     /// `None` if the provider is not configured any more, or has no wire format.

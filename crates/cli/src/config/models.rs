@@ -1,7 +1,7 @@
 //! Settings of models: context windows, prices and retries.
 
 use super::{ConfigError, Env, Providers};
-use bridge::model::Retries;
+use bridge::{model::Retries, store::usage_report::TokenPrices};
 use provider::catalogue::{self, PublishedPrices};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -30,8 +30,27 @@ pub(crate) struct Prices {
     ///
     /// Default: the price of input tokens
     pub(crate) cached: Option<f64>,
+    /// Price of input tokens that the provider writes to its cache.
+    ///
+    /// Default: 1.25 times the price of input tokens
+    #[serde(rename = "cacheWrite", alias = "cache_write")]
+    pub(crate) cache_write: Option<f64>,
     /// Price of output tokens, reasoning included.
     pub(crate) output: f64,
+}
+
+/// What writing to a cache costs, as a multiple of the price of input tokens.
+const CACHE_WRITE_FACTOR: f64 = 1.25;
+
+impl From<Prices> for TokenPrices {
+    fn from(prices: Prices) -> Self {
+        Self {
+            input: prices.input,
+            cache_read: prices.cached.unwrap_or(prices.input),
+            cache_write: prices.cache_write.unwrap_or(prices.input * CACHE_WRITE_FACTOR),
+            output: prices.output,
+        }
+    }
 }
 
 /// The configured models, by `provider/model`.
@@ -57,6 +76,7 @@ impl Models {
         let prices = published.prices.map(|PublishedPrices { input, cached, output }| Prices {
             input,
             cached,
+            cache_write: None,
             output,
         });
         ModelConfig {

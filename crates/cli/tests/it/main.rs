@@ -37,3 +37,4 @@ mod together;
 mod tools;
 mod trust;
 mod unsupported;
+mod usage;

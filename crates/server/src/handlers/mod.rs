@@ -10,6 +10,7 @@ pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod traces;
+pub(crate) mod usage;
 
 use crate::error::ApiError;
 use axum::{

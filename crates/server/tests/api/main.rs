@@ -20,3 +20,4 @@ mod removed_apps;
 mod runs;
 mod sessions;
 mod test_app;
+mod usage;
