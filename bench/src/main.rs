@@ -5,6 +5,7 @@
 //! | [`BENCHES`] | the list of benches |
 //! | [`append`], [`tail`] | benches of the store; [`rows`] is their data, [`raw`] the plain SQLite baseline |
 //! | [`turn`] | a whole turn through the agent layer |
+//! | [`sessions`] | lists of 100,000 sessions; commits while a session of a million events is deleted |
 //! | [`recovery`] | the time to claim and to finish the runs of a killed server |
 //! | [`recall`] | search in a million messages |
 //! | [`calls`] | the overhead of tool calls |
@@ -38,6 +39,7 @@ mod reference;
 mod rows;
 mod sandbox;
 mod server;
+mod sessions;
 mod tail;
 mod turn;
 
@@ -75,6 +77,12 @@ const BENCHES: &[Bench] = &[
         name: "recall",
         about: "search in a million messages: latency, size of the index, commits while indexing",
         run: recall::run,
+    },
+    Bench { name: "lists", about: "lists of 100,000 sessions", run: sessions::lists },
+    Bench {
+        name: "deletes",
+        about: "commits while a session of a million events is deleted",
+        run: sessions::deletes,
     },
     Bench { name: "call", about: "the overhead of a tool call, one and 32 at a time", run: calls::run },
     Bench { name: "sandbox", about: "the overhead of each profile on `true`", run: sandbox::run },

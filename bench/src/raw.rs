@@ -32,7 +32,7 @@ impl Raw {
         // `grow` switches the journal off, which is persistent.
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
-        conn.pragma_update(None, "foreign_keys", true)?;
+        conn.pragma_update(None, "foreign_keys", false)?;
         conn.pragma_update(None, "cache_size", -65_536)?;
         conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         conn.pragma_update(None, "temp_store", "MEMORY")?;

@@ -45,3 +45,4 @@ pub mod tool;
 pub mod trace;
 mod turn;
 pub mod window;
+pub mod window_view;

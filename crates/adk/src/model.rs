@@ -37,6 +37,11 @@ pub trait Llm: Send + Sync {
         false
     }
 
+    /// How large a request to this model would be; `None` if that is unknown.
+    fn size(&self, _request: &LlmRequest) -> Option<RequestSize> {
+        None
+    }
+
     /// Encodes a request with the parameters in `sent`; `None` if it cannot be encoded again.
     fn encode(&self, _request: &LlmRequest, _sent: &SentRequest) -> Option<EncodedRequest> {
         None
@@ -50,6 +55,21 @@ pub struct EncodedRequest {
     pub body: Vec<u8>,
     /// The hash of the body as it is sent, in hexadecimal digits.
     pub sha256: String,
+}
+
+/// The estimated tokens of a request by its parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestSize {
+    /// The context size of the model, if it is known.
+    pub context: Option<u32>,
+    /// The budget of the conversation.
+    pub budget: u32,
+    pub system: u32,
+    pub tools: u32,
+    /// The conversation without notes.
+    pub history: u32,
+    /// Texts that the program wrote into the conversation.
+    pub notes: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

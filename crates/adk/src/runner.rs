@@ -149,7 +149,11 @@ impl<S: SessionService> Runner<S> {
     }
 
     /// Loads the session for a turn. Stores nothing.
-    async fn load<'a>(&'a self, request: &RunRequest, out: EventSink<'a>) -> Result<Turn<'a, S>, RunError> {
+    pub(crate) async fn load<'a>(
+        &'a self,
+        request: &RunRequest,
+        out: EventSink<'a>,
+    ) -> Result<Turn<'a, S>, RunError> {
         let RunRequest { key, input, config, cancel, invocation_id, .. } = request;
         let session = self.sessions.get(key).await?.ok_or_else(|| RunError::SessionNotFound(key.clone()))?;
         Ok(Turn {

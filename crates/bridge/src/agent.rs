@@ -13,6 +13,7 @@
 //! | `run_corrected` | one retry if the model named an unknown agent |
 
 pub mod collect;
+pub mod context;
 pub mod inspect;
 mod orphans;
 pub mod references;

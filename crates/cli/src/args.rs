@@ -1,5 +1,9 @@
 //! The command line arguments.
 
+mod usage;
+
+pub(crate) use usage::{Dimension, StoreArgs, StoreCommand, UsageArgs};
+
 use crate::remote::Address;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
@@ -47,6 +51,10 @@ pub(crate) enum CliCommand {
     Run(RunArgs),
     /// List, show and import sessions
     Sessions(SessionsArgs),
+    /// Print the tokens and the cost of model calls
+    Usage(UsageArgs),
+    /// Maintain the database
+    Store(StoreArgs),
     /// List the available models
     Models(ModelsArgs),
     /// Check the setup and report problems with their fixes
@@ -301,6 +309,12 @@ pub(crate) enum SessionsCommand {
         /// Maximum number of sessions
         #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
         limit: u16,
+        /// List by creation; pages then neither miss nor repeat a session
+        #[arg(long)]
+        created: bool,
+        /// Continue after the position that the previous page printed
+        #[arg(long, value_name = "POSITION")]
+        after: Option<u64>,
     },
     /// Print a session
     Show(ShowArgs),

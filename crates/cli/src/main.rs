@@ -62,6 +62,8 @@ fn start(args: CliArgs) -> anyhow::Result<()> {
             CliCommand::Chat(chat) => commands::chat::chat(&settings?, chat).await,
             CliCommand::Run(run) => commands::run::run(&settings?, run).await,
             CliCommand::Sessions(sessions) => commands::sessions::sessions(&settings?, sessions).await,
+            CliCommand::Usage(usage) => commands::usage::usage(&settings?, usage).await,
+            CliCommand::Store(store) => commands::store::store(&settings?, store).await,
             CliCommand::Serve(serve) => commands::serve::serve(&settings?, serve).await,
             CliCommand::Token(token) => commands::token::token(&settings?, token.command),
             CliCommand::Tools(tools) => commands::tools::tools(&settings?, &tools).await,

@@ -5,7 +5,7 @@ use crate::{
     access::{self, AccessControl},
     auth::login,
     error::ApiError,
-    handlers::{apps, artifacts, dev, dev::EVALUATION, dev_ui, run, runs, search, sessions, traces},
+    handlers::{apps, artifacts, dev, dev::EVALUATION, dev_ui, run, runs, search, sessions, traces, usage},
     instrument, metrics, openapi, readiness,
     state::ServerState,
     visible,
@@ -75,6 +75,7 @@ fn authenticated_routes() -> Router<ServerState> {
         .route("/metrics", get(metrics::metrics))
         .route("/version", get(apps::version))
         .route("/whoami", get(apps::whoami))
+        .route("/usage", get(usage::usage))
         // Apps.
         .route("/list-apps", get(apps::list))
         .route("/apps/{app}/app-info", get(apps::info))
@@ -85,6 +86,9 @@ fn authenticated_routes() -> Router<ServerState> {
             get(sessions::get).post(sessions::create_with_id).patch(sessions::patch).delete(sessions::delete),
         )
         .route("/apps/{app}/users/{user}/search", get(search::search))
+        .route("/apps/{app}/users/{user}/sessions/{session}/context", get(usage::context))
+        .route("/apps/{app}/users/{user}/sessions/{session}/compact", post(usage::compact))
+        .route("/apps/{app}/users/{user}/sessions/{session}/usage", get(usage::of_session))
         .route("/apps/{app}/users/{user}/memory", patch(sessions::add_to_memory))
         // Artifacts.
         .route(

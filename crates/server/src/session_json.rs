@@ -14,7 +14,10 @@ use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use bridge::store::archive::{EventPages, SessionSummaries, SessionSummary};
+use bridge::store::{
+    archive::{EventPages, SessionSummary},
+    session_list::SessionSummaries,
+};
 use futures::stream;
 use serde_json::Value;
 
@@ -81,6 +84,19 @@ pub(crate) async fn list_response(
     let (user, budget) = (user.to_owned(), budget.clone());
     respond(JsonStream::List(SessionListStream { heads, user, budget, has_begun: false, is_over: false }))
         .await
+}
+
+/// One page of sessions without their events.
+pub(crate) fn list_page(heads: &[SessionSummary]) -> Result<Vec<u8>, ServiceError> {
+    let mut body = b"[".to_vec();
+    for (index, head) in heads.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend(session_without_events(head).map_err(serialization_error)?);
+    }
+    body.push(b']');
+    Ok(body)
 }
 
 /// A session with one page of its events, and the position after which the next page begins, if there is one.

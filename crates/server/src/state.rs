@@ -16,6 +16,7 @@ use axum::{extract::FromRef, http::StatusCode};
 use bridge::{
     Agent, Archive, Runs,
     runs::{RecoverySource, RunPermit},
+    store::{upkeep::Upkeep, usage_report::PriceBook},
 };
 use std::{path::PathBuf, sync::Arc};
 use telemetry::Telemetry;
@@ -40,6 +41,27 @@ pub struct ServerState {
     pub(crate) session_quota: Option<u64>,
     pub(crate) response_budget: ResponseBudget,
     pub(crate) body_budget: BodyBudget,
+    pub(crate) prices: Prices,
+    /// Woken when a session was deleted.
+    pub(crate) upkeep: Option<Upkeep>,
+}
+
+/// The prices of models.
+#[derive(Clone)]
+pub(crate) struct Prices(PriceBook);
+
+impl std::ops::Deref for Prices {
+    type Target = PriceBook;
+
+    fn deref(&self) -> &PriceBook {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Prices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prices").finish_non_exhaustive()
+    }
 }
 
 impl FromRef<ServerState> for BodyBudget {
@@ -64,7 +86,19 @@ impl ServerState {
             session_quota: None,
             response_budget: ResponseBudget::new(limits.response_memory),
             body_budget: BodyBudget::new(limits.body, limits.body_memory),
+            prices: Prices(Arc::new(|_| None)),
+            upkeep: None,
         }
+    }
+
+    /// Sets the prices of models, for reports of usage.
+    pub fn with_prices(self, prices: PriceBook) -> Self {
+        Self { prices: Prices(prices), ..self }
+    }
+
+    /// Wakes the upkeep of the store when a session was deleted.
+    pub fn with_upkeep(self, upkeep: Upkeep) -> Self {
+        Self { upkeep: Some(upkeep), ..self }
     }
 
     pub(crate) fn with_limits(self, limits: &ServerLimits) -> Self {

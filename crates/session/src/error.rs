@@ -56,6 +56,8 @@ pub enum Error {
         "{path} holds the sessions of Lango in Go; move it away with the files beside it, then `lango sessions import --from lango FILE` brings them along"
     )]
     LangoInGo { path: PathBuf },
+    #[error("{path} is used by another process, such as lango serve or lango chat; stop it first")]
+    InUse { path: PathBuf },
     #[error("{path} is locked by another program")]
     Locked { path: PathBuf, source: BoxError },
     #[error("{path} cannot be written: it is read-only")]

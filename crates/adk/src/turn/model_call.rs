@@ -340,9 +340,25 @@ impl<'a, S: SessionService> Turn<'a, S> {
     }
 
     async fn request_of(&self, node: &Node) -> Result<WindowedRequest, RunError> {
+        self.request_with(node, &self.session).await
+    }
+
+    /// The agent that the next message goes to.
+    pub(crate) fn next_node(&self) -> &'a Node {
+        let agents = &self.runner.agents;
+        let node = agents.find_or_root(self.session.pending().active_agent.as_deref());
+        if agents.is_sticky(node) { node } else { agents.root() }
+    }
+
+    /// The request of an agent with the window of `session`, which is this session or a view of it.
+    pub(crate) async fn request_with(
+        &self,
+        node: &Node,
+        session: &impl Session,
+    ) -> Result<WindowedRequest, RunError> {
         let files = self.files_of(node).await?;
         let tools = node.all_tools(&self.cancel).await.ok_or(RunError::Cancelled)?;
-        request::build(&self.runner.agents, node, &self.session, (&files, &tools))
+        request::build(&self.runner.agents, node, session, (&files, &tools))
     }
 
     async fn files_of(&self, node: &Node) -> Result<HashMap<String, String>, RunError> {

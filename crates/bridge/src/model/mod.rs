@@ -7,6 +7,7 @@
 //! | `attempts` | retries, shortened conversations, fallbacks |
 //! | `retries`, `context_budget` | the decisions, as pure functions: the retry policy with its backoff, and how much to shorten |
 //! | `prefix` | the messages with which the requests of a conversation begin, kept between requests |
+//! | `size` | the tokens of a request by its parts |
 //! | `think_tags` | reasoning in `<think>` tags |
 //! | `memory` | what servers said about their models, remembered for a week |
 //! | `notice` | notices to the client about retries and fallbacks |
@@ -21,6 +22,7 @@ pub mod memory;
 mod notice;
 mod prefix;
 mod retries;
+mod size;
 mod target;
 mod think_tags;
 
@@ -35,7 +37,7 @@ pub use target::{ModelSettings, ModelTarget, request_for};
 
 use crate::view::budget::Budget;
 use adk::{
-    model::{EncodedRequest, Llm, LlmRequest, LlmStream},
+    model::{EncodedRequest, Llm, LlmRequest, LlmStream, RequestSize},
     recipe::SentRequest,
     window::WindowShare,
 };
@@ -88,6 +90,10 @@ impl Llm for ModelAdapter {
 
     fn fits(&self, request: &LlmRequest, share: WindowShare) -> bool {
         self.targets[0].fits(request, share)
+    }
+
+    fn size(&self, request: &LlmRequest) -> Option<RequestSize> {
+        Some(self.targets[0].size(request))
     }
 
     /// `None` if the provider is not configured any more, or has no wire format.

@@ -13,8 +13,10 @@
 //! | `recipe` | how the request of a model call was built |
 //! | `cache` | LRU cache of sessions between turns |
 //! | `user_request` | the user's request that a long turn works on |
+//! | [`usage_report`] | sums of tokens with their cost |
 //! | [`usage`] | the tokens of model calls, as the store sums them |
 //! | [`upkeep`] | work on the store beside its turns: purging deleted sessions, counting the usage of earlier versions |
+//! | [`session_list`] | lists of a user's sessions |
 //! | [`archive`] | sessions and artifacts for listings, exports and the server |
 //! | [`artifacts`] | `ArtifactAdapter`: files of a session |
 
@@ -31,8 +33,10 @@ pub mod row;
 pub mod service;
 pub mod session;
 pub(crate) mod session_handle;
+pub mod session_list;
 pub mod state;
 pub(crate) mod turn_sessions;
 pub mod upkeep;
 pub mod usage;
+pub mod usage_report;
 pub(crate) mod user_request;

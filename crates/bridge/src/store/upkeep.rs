@@ -40,9 +40,14 @@ impl Upkeep {
     /// Does what there is to do, now and whenever it is woken. The store reports its own failures; they are retried.
     pub async fn run(self) {
         loop {
-            let _ = self.count_and_purge(PAUSE_FACTOR).await;
+            let _ = self.clone().purge_once().await;
             let _ = tokio::time::timeout(INTERVAL, self.wanted.notified()).await;
         }
+    }
+
+    /// Does what there is to do now, with pauses.
+    pub async fn purge_once(self) -> Result<(), ServiceError> {
+        self.count_and_purge(PAUSE_FACTOR).await
     }
 
     /// Does what there is to do, without pauses.

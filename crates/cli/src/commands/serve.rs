@@ -3,7 +3,7 @@
 use super::{conversation::TELEMETRY_FLUSH_TIMEOUT, listen};
 use crate::{apps::Apps, args::ServeArgs, config::Settings, screen, wiring};
 use anyhow::{Context, anyhow};
-use bridge::{Archive, Runs, keep_indexed};
+use bridge::{Archive, Runs, keep_indexed, store::upkeep::Upkeep};
 use server::{ServerState, ShutdownSignal, router};
 use std::{
     path::PathBuf,
@@ -34,10 +34,13 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     let telemetry = wiring::telemetry(settings)?;
     let (archive, runs) = (Archive::new(Arc::clone(&store)), Runs::new(Arc::clone(&store)));
     tokio::spawn(keep_indexed(Arc::clone(&store)));
+    let upkeep = Upkeep::new(Arc::clone(&store));
     let apps = Arc::new(Apps::new(settings.clone(), store, (runs.turns().clone(), telemetry.trace())));
     let mut server = ServerState::new(Arc::<Apps>::clone(&apps), archive, runs)
         .with_dev_ui(dev_ui_dir(args.dev_ui.clone()))
-        .with_telemetry(telemetry.clone());
+        .with_telemetry(telemetry.clone())
+        .with_prices(super::usage::prices(settings))
+        .with_upkeep(upkeep.clone());
     if args.log {
         server = server.with_log(screen::note);
     }
@@ -63,6 +66,7 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     let stop = ShutdownSignal::default();
     let serving = tokio::spawn(server::serve(listen, router(server.clone(), access), stop.clone()));
     tokio::spawn(apps.watch());
+    tokio::spawn(upkeep.run());
     tokio::spawn(announce_page(announcement, server.clone()));
     let (runs, source) = (server.runs().clone(), server.recovery_source(screen::note));
     tokio::spawn(async move { runs.recover(recovery, source).await });

@@ -10,7 +10,9 @@ use adk::{content::Part, event::Event, flow::has_unknown_outcome, session::Sessi
 use anyhow::anyhow;
 use bridge::{begun_calls, model::Notice, restore_draft, store::row::Restorer};
 use provider::WireApi;
-use session::{ListQuery, Liveness, PageRequest, PendingEntry, Seq, SessionRow, Store, TailBudget};
+use session::{
+    ListOrder, ListQuery, Liveness, PageRequest, PendingEntry, Seq, SessionRow, Store, TailBudget,
+};
 use std::{
     collections::BTreeSet,
     io::{self, Write},
@@ -26,7 +28,10 @@ const CHECKED_ROWS: usize = 8;
 
 pub(crate) async fn sessions(settings: &Settings, sessions: SessionsArgs) -> anyhow::Result<()> {
     match sessions.command {
-        SessionsCommand::List { limit } => list(settings, limit.into()).await,
+        SessionsCommand::List { limit, created, after } => {
+            let order = if created || after.is_some() { ListOrder::Created } else { ListOrder::Changed };
+            list(settings, order, after, limit.into()).await
+        }
         SessionsCommand::Show(show) => match show.request {
             Some(wire) => request(settings, &show, wire).await,
             None => self::show(settings, &show).await,
@@ -37,8 +42,10 @@ pub(crate) async fn sessions(settings: &Settings, sessions: SessionsArgs) -> any
     }
 }
 
-async fn list(settings: &Settings, limit: usize) -> anyhow::Result<()> {
-    let query = ListQuery { user: Some(settings.user.clone()), limit, ..ListQuery::default() };
+async fn list(settings: &Settings, order: ListOrder, after: Option<u64>, limit: usize) -> anyhow::Result<()> {
+    let user = Some(settings.user.clone());
+    let after = after.map(|number| SessionRow::cursor(SessionKey::new("", &settings.user, ""), number));
+    let query = ListQuery { user, order, after, limit, ..ListQuery::default() };
     let mut rows = Vec::new();
     if let Some(store) = wiring::readable_store(settings).await? {
         rows = store.list(query).await?;
@@ -52,6 +59,9 @@ async fn list(settings: &Settings, limit: usize) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for line in lines(&rows) {
         writeln!(out, "{line}")?;
+    }
+    if let Some(last) = rows.last().filter(|_| order == ListOrder::Created && rows.len() == limit) {
+        writeln!(io::stderr(), "more: lango sessions list --after {}", last.number)?;
     }
     Ok(())
 }

@@ -87,6 +87,8 @@ impl CliCommand {
             Self::Chat(chat) if chat.server.is_none() => TrustPrompt::Allowed,
             Self::Chat(_)
             | Self::Sessions(_)
+            | Self::Usage(_)
+            | Self::Store(_)
             | Self::Models(_)
             | Self::Doctor(_)
             | Self::Token(_)
@@ -99,8 +101,18 @@ impl CliCommand {
     /// Says that the settings of the folder are not used, where that changes the outcome and the command does not say so itself.
     pub(crate) fn report_untrusted(&self, settings: &Settings) {
         let is_reported = match self {
-            Self::Run(_) | Self::Chat(_) | Self::Sessions(_) | Self::Models(_) | Self::Tools(_) => true,
-            Self::Serve(_) | Self::Doctor(_) | Self::Token(_) | Self::Rules(_) | Self::Trust(_) => false,
+            Self::Run(_)
+            | Self::Chat(_)
+            | Self::Sessions(_)
+            | Self::Usage(_)
+            | Self::Models(_)
+            | Self::Tools(_) => true,
+            Self::Store(_)
+            | Self::Serve(_)
+            | Self::Doctor(_)
+            | Self::Token(_)
+            | Self::Rules(_)
+            | Self::Trust(_) => false,
         };
         if let Some(untrusted) = settings.folder.untrusted().filter(|_| is_reported) {
             screen::note(&untrusted.note());

@@ -1,7 +1,7 @@
 //! Settings of models: sizes, prices, capabilities, extra fields of bodies, and retries.
 
 use super::{ConfigError, Env, Providers, extra_body::ExtraBody};
-use bridge::model::Retries;
+use bridge::{model::Retries, store::usage_report::TokenPrices};
 use provider::{
     MediaKind, Omission,
     catalogue::{self, Capability, PublishedModel, PublishedPrices},
@@ -122,8 +122,27 @@ pub(crate) struct Prices {
     ///
     /// Default: the price of input tokens
     pub(crate) cached: Option<f64>,
+    /// Price of input tokens that the provider writes to its cache.
+    ///
+    /// Default: 1.25 times the price of input tokens
+    #[serde(rename = "cacheWrite", alias = "cache_write")]
+    pub(crate) cache_write: Option<f64>,
     /// Price of output tokens, reasoning included.
     pub(crate) output: f64,
+}
+
+/// What writing to a cache costs, as a multiple of the price of input tokens.
+const CACHE_WRITE_FACTOR: f64 = 1.25;
+
+impl From<Prices> for TokenPrices {
+    fn from(prices: Prices) -> Self {
+        Self {
+            input: prices.input,
+            cache_read: prices.cached.unwrap_or(prices.input),
+            cache_write: prices.cache_write.unwrap_or(prices.input * CACHE_WRITE_FACTOR),
+            output: prices.output,
+        }
+    }
 }
 
 /// The configured models, by `provider/model`.
@@ -179,7 +198,12 @@ impl Models {
             self.0.get(&format!("{provider}/{model}")).cloned().unwrap_or_default();
         let published = catalogue::find(provider, model);
         let prices = published.and_then(|published| published.prices);
-        let prices = prices.map(|PublishedPrices { input, cached, output }| Prices { input, cached, output });
+        let prices = prices.map(|PublishedPrices { input, cached, output }| Prices {
+            input,
+            cached,
+            cache_write: None,
+            output,
+        });
         let mut config = ModelConfig {
             context: own.context.or(published.and_then(|published| published.context)),
             output: own.output.or(published.and_then(|published| published.output)),

@@ -18,7 +18,14 @@ use adk::{
     session::SessionKey,
 };
 use anyhow::bail;
-use bridge::{agent::collect::interrupted_answer, tools::mode::SESSION_MODE};
+use bridge::{
+    agent::{
+        collect::interrupted_answer,
+        context::{Compaction, ContextReport},
+    },
+    store::usage_report::SessionUsage,
+    tools::mode::SESSION_MODE,
+};
 use follow::FollowedRun;
 use http::Http;
 use lock::LockExt;
@@ -175,6 +182,25 @@ impl Remote {
         let body = json!({"stateDelta": {SESSION_MODE: mode}});
         let answer = self.http.send(Method::PATCH, &self.session_path(""), Some(&body)).await?;
         self.http.check_status(answer).await.map(drop)
+    }
+
+    /// What the next request of the session would show; `None` if the session does not exist.
+    pub(crate) async fn context(&self) -> anyhow::Result<Option<ContextReport>> {
+        self.http.find(&self.session_path("/context")).await
+    }
+
+    /// The usage of the session; `None` if it does not exist.
+    pub(crate) async fn usage(&self) -> anyhow::Result<Option<SessionUsage>> {
+        self.http.find(&self.session_path("/usage")).await
+    }
+
+    /// Advances the window of the session; `None` if it does not exist.
+    pub(crate) async fn compact(&self) -> anyhow::Result<Option<Compaction>> {
+        let answer = self.http.send(Method::POST, &self.session_path("/compact"), Some(&json!({}))).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        self.http.read(answer).await.map(Some)
     }
 
     async fn create_session(&self) -> anyhow::Result<()> {

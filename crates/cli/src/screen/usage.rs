@@ -1,7 +1,9 @@
 //! Token usage of model calls, and its cost if prices are configured.
 
 use crate::config::{Models, Prices};
-use adk::event::{Event, UsageMetadata};
+use adk::event::Event;
+use bridge::store::{usage::counts_of, usage_report::TokenPrices};
+use session::TokenCounts;
 use std::{fmt, ops::AddAssign};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,29 +20,20 @@ pub(crate) struct ModelUsage {
 impl ModelUsage {
     /// The usage of the model call that produced the event; `None` if it has none.
     pub(crate) fn of(event: &Event, models: &Models) -> Option<Self> {
-        let usage = event.usage_metadata.as_ref()?;
+        let counts = counts_of(event)?;
         let origin = event.content.as_ref().and_then(|content| content.origin.as_ref());
         let prices = origin.and_then(|origin| models.get(&origin.provider, &origin.model).prices);
-        let usage = Self::from_metadata(usage);
-        Some(Self { cost: prices.map(|prices| usage.cost_at(prices)), ..usage })
+        Some(Self::new(&counts, prices))
     }
 
-    fn from_metadata(usage: &UsageMetadata) -> Self {
-        let reasoning = usage.thoughts_token_count.unwrap_or_default();
+    fn new(counts: &TokenCounts, prices: Option<Prices>) -> Self {
         Self {
-            input: usage.prompt_token_count.unwrap_or_default(),
-            cached: usage.cached_content_token_count.unwrap_or_default(),
-            output: usage.candidates_token_count.unwrap_or_default() + reasoning,
-            reasoning,
-            cost: None,
+            input: counts.input(),
+            cached: counts.cache_reads,
+            output: counts.output + counts.reasoning,
+            reasoning: counts.reasoning,
+            cost: prices.map(|prices| TokenPrices::from(prices).cost(counts)),
         }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-    fn cost_at(&self, prices: Prices) -> f64 {
-        let fresh = self.input.saturating_sub(self.cached) as f64 * prices.input;
-        let cached = self.cached as f64 * prices.cached.unwrap_or(prices.input);
-        (fresh + cached + self.output as f64 * prices.output) / 1e6
     }
 
     pub(crate) fn is_zero(&self) -> bool {
@@ -82,16 +75,15 @@ mod tests {
     use super::*;
 
     fn usage(cached: Option<f64>) -> ModelUsage {
-        let metadata = UsageMetadata {
-            prompt_token_count: Some(1_000),
-            cached_content_token_count: Some(400),
-            candidates_token_count: Some(90),
-            thoughts_token_count: Some(10),
-            ..UsageMetadata::default()
+        let counts = TokenCounts {
+            calls: 1,
+            fresh: 600,
+            cache_reads: 400,
+            cache_writes: 0,
+            output: 90,
+            reasoning: 10,
         };
-        let usage = ModelUsage::from_metadata(&metadata);
-        let cost = usage.cost_at(Prices { input: 1.0, cached, output: 10.0 });
-        ModelUsage { cost: Some(cost), ..usage }
+        ModelUsage::new(&counts, Some(Prices { input: 1.0, cached, cache_write: None, output: 10.0 }))
     }
 
     #[test]

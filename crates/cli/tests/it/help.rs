@@ -21,6 +21,8 @@ fn help_lists_commands_options_and_examples() {
       chat      Chat with an agent
       run       Send one message and print the answer
       sessions  List, show and import sessions
+      usage     Print the tokens and the cost of model calls
+      store     Maintain the database
       models    List the available models
       doctor    Check the setup and report problems with their fixes
       serve     Serve the agents over HTTP, with ADK's REST API
@@ -138,6 +140,8 @@ fn sessions_has_help() {
 
     Options:
       -n, --limit <NUMBER>    Maximum number of sessions [default: 20]
+          --created           List by creation; pages then neither miss nor repeat a session
+          --after <POSITION>  Continue after the position that the previous page printed
           --config <FILE>     The configuration file [default: lango.toml here, else in the data
                               directory]
           --agents-dir <DIR>  The directory of agents [default: agents/ beside the configuration file]

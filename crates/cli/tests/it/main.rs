@@ -39,3 +39,4 @@ mod together;
 mod tools;
 mod trust;
 mod unsupported;
+mod usage;

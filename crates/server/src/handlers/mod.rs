@@ -11,6 +11,7 @@ pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod traces;
+pub(crate) mod usage;
 
 use crate::error::ApiError;
 use axum::{

@@ -1,7 +1,7 @@
 //! Sessions: create, read, list, change the state, delete. The sessions of an app that was removed can be read, listed and
 //! deleted.
 
-use super::null_response;
+use super::{json_response, null_response};
 use crate::{
     body_budget::BodyCharge,
     error::ApiError,
@@ -223,13 +223,38 @@ async fn session_response(
     session_json::session_response(opened, pages, budget).await
 }
 
-/// The sessions of a user without their events, in the order of their last change.
+/// The sessions of a user without their events: all in the order of their last change, or with `limit` a page in the order of
+/// their creation, newest first.
 pub(crate) async fn list(
     State(server): State<ServerState>,
     PathParams(path): PathParams<UserPath>,
+    query: QueryParams,
 ) -> Result<Response, ApiError> {
+    let after = query.number("after")?;
+    if let Some(limit) = query.number("limit")?.or(after.map(|_| MAX_LIMIT)) {
+        return list_page(&server, &path, after, limit).await;
+    }
     let heads = server.archive.list(&path.app, &path.user).await?;
     session_json::list_response(heads, &path.user, &server.response_budget).await
+}
+
+async fn list_page(
+    server: &ServerState,
+    path: &UserPath,
+    after: Option<u64>,
+    limit: u64,
+) -> Result<Response, ApiError> {
+    let limit = usize::try_from(limit.min(MAX_LIMIT)).unwrap_or(usize::MAX);
+    let page = || async {
+        let (heads, next) = server.archive.list_page((&path.app, &path.user), after, limit).await?;
+        Ok::<_, ApiError>((session_json::list_page(&heads)?, next))
+    };
+    let (body, next) = server.response_budget.load(&path.user, page).await?;
+    let mut response = json_response(body);
+    if let Some(next) = next {
+        response.headers_mut().insert(NEXT_AFTER, HeaderValue::from(next));
+    }
+    Ok(response)
 }
 
 pub(crate) async fn patch(
@@ -291,6 +316,9 @@ pub(crate) async fn delete(
     let key = path.key();
     server.runs.cancel_all(&key).await;
     server.archive.delete(&key).await?;
+    if let Some(upkeep) = &server.upkeep {
+        upkeep.wake();
+    }
     server.telemetry.forget(&key);
     if let Ok(app) = server.apps.find(&key.app_name) {
         app.agent.sessions().evict(&key);

@@ -58,6 +58,22 @@ fn server() -> Vec<ApiOperation> {
             .error(403, "The caller is not an administrator; or Host or Origin not allowed."),
         get("/version", "The version of ADK whose API this is").ok(schema_ref("Version")),
         get("/whoami", "The principal of the token").ok(schema_ref("Whoami")),
+        get("/usage", "Tokens and cost of model calls; administrators see those of all users")
+            .query("from", json!({"type": "string", "format": "date"}), "The first day, in UTC.")
+            .query("to", json!({"type": "string", "format": "date"}), "The last day, in UTC.")
+            .query("app", json!({"type": "string"}), "Only this app.")
+            .query("user", json!({"type": "string"}), "Only this user.")
+            .query("session", json!({"type": "string"}), "Only this session.")
+            .query("agent", json!({"type": "string"}), "Only this agent.")
+            .query("model", json!({"type": "string"}), "Only this model, as `provider/model`.")
+            .query(
+                "by",
+                json!({"type": "string", "default": "day,model"}),
+                "The dimensions of the sums: day, app, user, session, agent, model.",
+            )
+            .ok(json!({"type": "object", "required": ["usage", "total"]}))
+            .error(400, "A day or a dimension that does not exist.")
+            .error(403, "The usage of another user; or Host or Origin not allowed."),
         get("/openapi.json", "This description").public().ok(json!({"type": "object"})),
         get("/docs", "This description as a web page").public().response(
             200,
@@ -91,8 +107,15 @@ fn sessions() -> Vec<ApiOperation> {
     vec![
         get(
             "/apps/{app}/users/{user}/sessions",
-            "The sessions of a user without their events, last changed last",
+            "The sessions of a user without their events: all, last changed last, or a page, newest first",
         )
+        .query(
+            "limit",
+            number(),
+            "A page of this many sessions, at most 1000, in the order of their creation.",
+        )
+        .query("after", number(), "Only sessions after this position, that of `X-Next-After`.")
+        .response_header("X-Next-After", "`after` of the next page, if there is one.")
         .ok(list_of(&schema_ref("Session"))),
         post("/apps/{app}/users/{user}/sessions", "Creates a session")
             .optional_body(json!({"anyOf": [schema_ref("CreateSessionRequest"), {"type": "null"}]}))
@@ -131,6 +154,22 @@ fn sessions() -> Vec<ApiOperation> {
             .query("limit", number(), "The maximum number of messages, at most 200; 20 by default.")
             .ok(schema_ref("SearchResults"))
             .error(400, "The words are missing."),
+        get(
+            "/apps/{app}/users/{user}/sessions/{session}/context",
+            "What the next request of the session would show, in tokens; stores nothing",
+        )
+        .ok(json!({"type": "object"})),
+        post(
+            "/apps/{app}/users/{user}/sessions/{session}/compact",
+            "Advances the window of the session now: requests show less of its beginning",
+        )
+        .ok(json!({"type": "object"}))
+        .error(409, "The session has an active run, or was changed meanwhile."),
+        get(
+            "/apps/{app}/users/{user}/sessions/{session}/usage",
+            "The usage of the newest run, of the session, and of its user today",
+        )
+        .ok(json!({"type": "object"})),
         patch(
             "/apps/{app}/users/{user}/memory",
             "Adds a session with its present events to the memory of its user",

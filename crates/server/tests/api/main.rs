@@ -23,3 +23,4 @@ mod removed_apps;
 mod runs;
 mod sessions;
 mod test_app;
+mod usage;

@@ -15,6 +15,7 @@
 //! | `sessions`, `artifacts` | the tables of these names |
 //! | `listing`, `usage`, `purge` | all sessions of a user, sums of tokens, deleting a session |
 //! | `search` | the full-text index of the log |
+//! | `compact` | rewriting the file without free space |
 //! | `fault`, `health` | mapping SQLite codes to [`Error`]; reports to the operator |
 //!
 //! **Invariants.** Every change goes through the writer, so writes of one process never contend for SQLite's lock; the writer
@@ -22,6 +23,7 @@
 
 mod artifacts;
 mod commit;
+mod compact;
 mod connect;
 mod drafts;
 mod encoded_commit;
@@ -131,6 +133,7 @@ struct Database {
     writer: Option<Writer>,
     readers: Readers,
     path: PathBuf,
+    options: Options,
     locks: LockDirectory,
     /// Acquired by the first owner claim: a process that only reads needs none.
     process: Mutex<Option<Arc<ProcessLock>>>,
@@ -222,8 +225,8 @@ impl SqliteStore {
         let health = Arc::new(StoreHealth::new(path.clone(), options.report));
         let location = (path.clone(), Some(files.clone()));
         let writer = Writer::start(conn, location, options.clone(), Arc::clone(&health)).map_err(failed)?;
-        let readers = Readers::new((path.clone(), files), (ReadMode::Shared, None), options, health);
-        Ok(Self::new(Some(writer), readers, path, false))
+        let readers = Readers::new((path.clone(), files), (ReadMode::Shared, None), options.clone(), health);
+        Ok(Self::new(Some(writer), readers, (path, options), false))
     }
 
     /// Opens an existing file for reading and writing if possible, otherwise read-only: on a full disk, on a read-only file
@@ -238,14 +241,20 @@ impl SqliteStore {
         let files = OpenFiles::database_only(path, &access.conn).map_err(|fault| fault.to_error())?;
         let health = Arc::new(StoreHealth::new(path.to_path_buf(), options.report));
         let mode = (access.mode, Some(access.conn));
-        let readers = Readers::new((path.to_path_buf(), files), mode, options, health);
-        Ok(Self::new(None, readers, path.to_path_buf(), access.misses_log))
+        let readers = Readers::new((path.to_path_buf(), files), mode, options.clone(), health);
+        Ok(Self::new(None, readers, (path.to_path_buf(), options), access.misses_log))
     }
 
-    fn new(writer: Option<Writer>, readers: Readers, path: PathBuf, misses_log: bool) -> Self {
+    fn new(
+        writer: Option<Writer>,
+        readers: Readers,
+        (path, options): (PathBuf, Options),
+        misses_log: bool,
+    ) -> Self {
         let locks = LockDirectory::beside(&path);
         let (process, index_lag) = (Mutex::default(), search::IndexLag::default());
-        Self { db: Arc::new(Database { writer, readers, path, locks, process, misses_log, index_lag }) }
+        let db = Database { writer, readers, path, options, locks, process, misses_log, index_lag };
+        Self { db: Arc::new(db) }
     }
 
     pub fn path(&self) -> &Path {

@@ -78,9 +78,18 @@ impl LockDirectory {
 
     /// The names of ended processes whose file still exists.
     pub(super) fn leftovers(&self) -> Vec<String> {
+        self.names(Liveness::Dead)
+    }
+
+    /// The names of living processes.
+    pub(super) fn living(&self) -> Vec<String> {
+        self.names(Liveness::Alive)
+    }
+
+    fn names(&self, liveness: Liveness) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        names.filter(|name| self.liveness(name) == Liveness::Dead).collect()
+        names.filter(|name| self.liveness(name) == liveness).collect()
     }
 
     /// Removes the file of an ended process. The lock is held during the removal, so a process that has created the file but not

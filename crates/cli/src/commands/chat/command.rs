@@ -6,6 +6,9 @@ pub(super) const HELP: &str = "\
 /new           start a new session
 /model [NAME]  show the model, or switch to another one
 /mode [MODE]   show the approval mode, or switch to plan, ask, edits or auto
+/context       show what the next request contains, in tokens
+/cost          show the tokens and the cost of the turn, the session and today
+/compact       leave the older part of the session out of requests now
 /SERVER:PROMPT NAME=VALUE …
                send a prompt of an MCP server; `lango tools` lists them
 /help          show this help
@@ -14,7 +17,8 @@ pub(super) const HELP: &str = "\
 @SERVER:URI in a message adds a resource of an MCP server.
 End a line with \\ to continue it on the next one. Ctrl-C stops an answer.";
 
-const NAMES: [&str; 7] = ["/sessions", "/resume", "/new", "/model", "/mode", "/help", "/quit"];
+const NAMES: [&str; 10] =
+    ["/sessions", "/resume", "/new", "/model", "/mode", "/context", "/cost", "/compact", "/help", "/quit"];
 
 /// The message for an unknown command, with the most similar one if any.
 pub(super) fn unknown(word: &str) -> String {
@@ -36,6 +40,9 @@ pub(super) enum SlashCommand {
     Resume(String),
     Model(Option<String>),
     Mode(Option<String>),
+    Context,
+    Cost,
+    Compact,
     Quit,
     Unknown(String),
 }
@@ -54,6 +61,9 @@ impl SlashCommand {
             ("sessions", _) | ("resume", None) => Some(Self::Sessions),
             ("model", name) => Some(Self::Model(name)),
             ("mode", name) => Some(Self::Mode(name)),
+            ("context", None) => Some(Self::Context),
+            ("cost", None) => Some(Self::Cost),
+            ("compact", None) => Some(Self::Compact),
             ("quit" | "exit", _) => Some(Self::Quit),
             (other, _) if is_command_name(other) => Some(Self::Unknown(format!("/{other}"))),
             _ => None,

@@ -3,6 +3,7 @@
 mod command;
 mod input;
 mod peer;
+mod reports;
 
 use super::{
     ask::{self, Reply},
@@ -208,10 +209,21 @@ impl ChatSession<'_> {
             SlashCommand::Model(Some(name)) => self.switch_model(&name).await?,
             SlashCommand::Mode(None) => self.note(&self.peer.mode())?,
             SlashCommand::Mode(Some(name)) => self.switch_mode(&name).await?,
+            SlashCommand::Context => self.report(self.peer.context().await)?,
+            SlashCommand::Cost => self.report(self.peer.cost(self.settings).await)?,
+            SlashCommand::Compact => self.report(self.peer.compact().await)?,
             SlashCommand::Unknown(word) => self.note(&command::unknown(&word))?,
             SlashCommand::Quit => return Ok(Break(())),
         }
         Ok(Continue(()))
+    }
+
+    /// Prints the answer of a command, or why there is none.
+    fn report(&self, answer: anyhow::Result<String>) -> anyhow::Result<()> {
+        match answer {
+            Ok(text) => self.note(&text),
+            Err(error) => self.note(&self.style.red(format_error(&error))),
+        }
     }
 
     async fn list(&self) -> anyhow::Result<()> {
