@@ -207,7 +207,7 @@ async fn call(tool: &dyn Tool) -> Result<Value, String> {
     for _ in 0..4 {
         let request = crate::ToolRequest { input, ..testing::request(&host, json!({"a": "x"})) };
         match tool.call(request).await {
-            Ok(ToolReply::Done(value)) => return Ok(value),
+            Ok(ToolReply::Done(value) | ToolReply::Untrusted { value, .. }) => return Ok(value),
             Ok(ToolReply::Pending(_)) => return Err("pending".to_owned()),
             Ok(ToolReply::Ask(_)) => {
                 input = Some(InputReply::Accept(json!({"c": "a"}).as_object().unwrap().clone()));
