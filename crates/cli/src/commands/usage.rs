@@ -204,8 +204,7 @@ mod tests {
         let report = UsageReport { usage, total };
         assert_eq!(
             table(&report).join("\n"),
-            "\
-                 calls  fresh  cache reads  cache writes  output  reasoning     cost
+            "\x20                calls  fresh  cache reads  cache writes  output  reasoning     cost
 2026-11-18  p/a      2   1000            0             0       0          0    $0.50
 2026-11-19  p/b      1    500            0             0       0          0  unknown
 total                3   1500            0             0       0          0   $0.50+"

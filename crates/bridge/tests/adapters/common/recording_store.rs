@@ -2,12 +2,13 @@
 
 use super::Shared;
 use session::{
-    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, Heartbeat,
+    Activity, Artifact, ArtifactKey, ArtifactStore, Commit, Committed, Drafts, Error, HeadPage, Heartbeat,
     IdempotencyKey, IndexProgress, Lease, ListQuery, Liveness, NewArtifact, NewRun, NewSession, OwnerClaim,
-    OwnerStatus, Owners, PageRequest, Pending, PendingEntry, RecipeQuery, RecipeText, Recipes, Result,
-    RunLog, RunRecord, RunStore, SearchQuery, SearchResults, SessionKey, SessionLog, SessionRow,
-    SessionSearch, SessionStore, Snapshot, StateEntry, StoredMessage, StoredRecipe, TailBudget, TakeOver,
-    TakenOver, Withdrawal,
+    OwnerStatus, Owners, PageRequest, Pending, PendingEntry, Purge, PurgeProgress, PurgeSlice, RecipeQuery,
+    RecipeText, Recipes, Result, RunLog, RunRecord, RunStore, SearchQuery, SearchResults, SessionKey,
+    SessionListing, SessionLog, SessionRow, SessionSearch, SessionStore, Snapshot, StateEntry, StoredMessage,
+    StoredRecipe, TailBudget, TakeOver, TakenOver, UncountedPage, UsageEntry, UsageLog, UsageQuery, UsageSum,
+    Withdrawal,
 };
 use std::sync::{
     Arc, Mutex,
@@ -117,6 +118,36 @@ impl SessionStore for RecordingStore {
 
     fn delete(&self, key: &SessionKey) -> Pending<'_, bool> {
         self.store.delete(key)
+    }
+}
+
+impl SessionListing for RecordingStore {
+    fn session_numbers(&self, app: &str, user: &str) -> Pending<'_, Vec<u64>> {
+        self.store.session_numbers(app, user)
+    }
+
+    fn heads(&self, app: &str, user: &str, numbers: Vec<u64>) -> Pending<'_, HeadPage> {
+        self.store.heads(app, user, numbers)
+    }
+}
+
+impl UsageLog for RecordingStore {
+    fn usage(&self, query: UsageQuery) -> Pending<'_, Vec<UsageSum>> {
+        self.store.usage(query)
+    }
+
+    fn uncounted(&self, limit: usize) -> Pending<'_, Option<UncountedPage>> {
+        self.store.uncounted(limit)
+    }
+
+    fn count_page(&self, range: (i64, i64), entries: Vec<(u64, UsageEntry)>) -> Pending<'_, ()> {
+        self.store.count_page(range, entries)
+    }
+}
+
+impl Purge for RecordingStore {
+    fn purge(&self, slice: PurgeSlice) -> Pending<'_, PurgeProgress> {
+        self.store.purge(slice)
     }
 }
 
