@@ -65,8 +65,9 @@ fn syntax_message(kind: &ErrorKind) -> &'static str {
         Kind::TabNotAllowed
         | Kind::TabInBlockIndentation
         | Kind::TabInIndentation
-        | Kind::TabAtBlockScalarStart
-        | Kind::TabInPlainScalar => "YAML is indented with spaces, and a tab is here",
+        | Kind::TabAtBlockScalarStart => "YAML is indented with spaces, and a tab is here",
+        // The position is that of the value before the tab.
+        Kind::TabInPlainScalar => "a tab follows; YAML is indented with spaces",
         Kind::SimpleKeyExpected | Kind::InvalidSimpleKey | Kind::ExpectedBlockMappingKey => {
             "a key with a colon, as in `name: value`, is expected here"
         }

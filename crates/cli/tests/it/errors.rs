@@ -82,7 +82,7 @@ const ROOT: &str = "agents/home/root_agent.yaml";
 #[test]
 fn yaml_syntax_error_has_its_location() {
     assert_snapshot!(refused(&[(ROOT, "name: butler\n\tmodel: demo\n")]), @"lango: agents/home/root_agent.yaml:1:7: a tab follows; YAML is indented with spaces");
-    assert_snapshot!(refused(&[(ROOT, "name: [butler\n")]), @"lango: agents/home/root_agent.yaml:1:7: expected a string");
+    assert_snapshot!(refused(&[(ROOT, "name: [butler\n")]), @"lango: agents/home/root_agent.yaml:1:7: a bracket is not closed");
     assert_snapshot!(refused(&[(ROOT, "name: butler\nmodel: [demo]\n")]), @"lango: agents/home/root_agent.yaml:2:8: expected a string");
     assert_snapshot!(refused(&[(ROOT, "\n")]), @"lango: agents/home/root_agent.yaml: it is empty; an agent needs at least a `name`");
 }

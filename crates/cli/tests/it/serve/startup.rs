@@ -56,7 +56,7 @@ fn spec_a1_broken_agents_are_reported_at_the_start_and_the_others_are_served() {
     link unreadable agents/link/root_agent.yaml cannot be read: No such file or directory
     script model agents/script/root_agent.yaml names agents/script/none.yaml, which does not exist
     sub tools agents/sub/child.yaml: there is no tool "lamp"; the tools are now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
-    syntax invalid agents/syntax/root_agent.yaml:3:14: expected a string
+    syntax invalid agents/syntax/root_agent.yaml:3:14: a bracket is not closed
     twice invalid agents/twice/root_agent.yaml: two agents are named twice; names must be unique in the whole tree
     "#);
     for app in &found {
