@@ -142,9 +142,9 @@ const LANGUAGES: [Language; 6] = [
 ];
 
 /// No model is called.
-struct Silent;
+struct UncalledModel;
 
-impl Provider for Silent {
+impl Provider for UncalledModel {
     fn name(&self) -> &'static str {
         "silent"
     }
@@ -154,20 +154,20 @@ impl Provider for Silent {
     }
 }
 
-struct World {
+struct ConversationWorld {
     store: Arc<dyn Store>,
     agent: Agent,
     memory: Memory,
     _dir: tempfile::TempDir,
 }
 
-impl World {
+impl ConversationWorld {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> =
             Arc::new(SqliteStore::open(dir.path().join("lango.db"), Options::default()).unwrap());
         let budget = Budget::new(700, None).unwrap();
-        let root = LlmAgent::new("agent", Arc::new(ModelAdapter::new(Arc::new(Silent), "m", budget)));
+        let root = LlmAgent::new("agent", Arc::new(ModelAdapter::new(Arc::new(UncalledModel), "m", budget)));
         let agent = Agent::new(Arc::clone(&store), root, budget).unwrap();
         let memory = Memory::new(Arc::clone(&store));
         Self { store, agent, memory, _dir: dir }
@@ -238,7 +238,7 @@ fn chatter(random: &mut SplitMix64, language: &Language, thing: &str) -> (String
 }
 
 /// A case: where the fact and its later version are stated.
-struct Case {
+struct PlantedFact {
     label: String,
     language: &'static Language,
     thing: &'static str,
@@ -252,7 +252,7 @@ struct Case {
     foreign: u64,
 }
 
-impl Case {
+impl PlantedFact {
     fn new(random: &mut SplitMix64, (seed, number): (u64, u64)) -> Self {
         let language = random.choose(&LANGUAGES).unwrap();
         let thing = *random.choose(language.things).unwrap();
@@ -300,9 +300,9 @@ impl Case {
 }
 
 /// Returns whether the request shows the fact, and whether it has a later version.
-async fn check_case(world: &World, seed: u64, number: u64) -> (bool, bool) {
+async fn check_case(world: &ConversationWorld, seed: u64, number: u64) -> (bool, bool) {
     let random = &mut SplitMix64::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
-    let case = Case::new(random, (seed, number));
+    let case = PlantedFact::new(random, (seed, number));
     let mut at = 0.0;
     for session in 0..case.sessions {
         at += 1_000_000.0;
@@ -314,7 +314,7 @@ async fn check_case(world: &World, seed: u64, number: u64) -> (bool, bool) {
         world.store(&key, 9e9, &fact).await;
     }
     let key = case.key(case.sessions - 1);
-    let Case { label, updated_in, newest, first, foreign, .. } = &case;
+    let PlantedFact { label, updated_in, newest, first, foreign, .. } = &case;
     let expected = if updated_in.is_some() { newest } else { first }.to_string();
     let results = world.recall(&key, &filled(case.language.query, case.thing, 0)).await;
     let is_recalled = results.iter().any(|result| result.contains(&expected));
@@ -331,7 +331,7 @@ async fn a_planted_fact_is_reachable_and_only_by_its_user() {
     let setting = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let (cases, seed) =
         (setting("PROPTEST_CASES").unwrap_or(CASES), setting("PROPTEST_RNG_SEED").unwrap_or(SEED));
-    let world = World::new();
+    let world = ConversationWorld::new();
     let (mut shown, mut updated) = (0, 0);
     for number in 0..cases {
         let (is_shown, is_updated) = check_case(&world, seed, number).await;

@@ -8,7 +8,7 @@ const LENGTH_WEIGHT: f64 = 0.3;
 /// Longer documents count as this many times the average: a long text with the right terms is still a hit.
 const LONGEST: f64 = 4.0;
 /// By how much nearness raises a score at most.
-const NEAR_BONUS: f64 = 0.5;
+const NEAR_BONUS: f64 = 1.0;
 const SATURATION: f64 = 1.2;
 /// Scores that differ by less than this part of the best one are about equal.
 const TIER: f64 = 0.15;

@@ -32,7 +32,7 @@ fn occurrences(text: &str, terms: &[QueryTerm]) -> Vec<TermOccurrence> {
     found
 }
 
-/// How close to each other the terms are that a text has, from 0 to 1. It is 1 if a few words are between them, and 0 for one
+/// How close to each other the terms are that a text has, from 0 to 1. It is 1 if at most three words are between them, and 0 for one
 /// term: a text that is about the terms has them in one sentence.
 #[expect(clippy::cast_precision_loss, reason = "counts of words are far below 2^52")]
 pub(crate) fn nearness(text: &str, terms: &[QueryTerm]) -> f64 {
@@ -54,7 +54,7 @@ pub(crate) fn nearness(text: &str, terms: &[QueryTerm]) -> f64 {
             first += 1;
         }
     }
-    ((2 * distinct + 2) as f64 / shortest as f64).min(1.0)
+    ((distinct + 3) as f64 / shortest as f64).min(1.0).powi(2)
 }
 
 /// The part of `text` with the most different terms, on one line.

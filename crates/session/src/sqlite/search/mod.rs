@@ -114,8 +114,10 @@ impl Drop for TakenWork<'_> {
 
 impl SessionSearch for SqliteStore {
     fn search(&self, query: SearchQuery) -> Pending<'_, SearchResults> {
-        let is_complete = self.db.index_lag.is_empty();
         Box::pin(async move {
+            // The work of a slice is not part of the lag while it is indexed.
+            let is_indexing = self.db.index_lag.indexing.try_lock().is_err();
+            let is_complete = !is_indexing && self.db.index_lag.is_empty();
             let hits = self.db.readers.read(move |conn| query::search(conn, &query)).await?;
             Ok(SearchResults { hits, is_complete })
         })
