@@ -51,12 +51,12 @@ pub(crate) fn run(_: &BenchEnv) -> Result<Vec<Figure>> {
 
 /// A message as a cache sees it.
 #[derive(Clone, PartialEq)]
-struct Shown {
+struct PricedMessage {
     message: ModelMessage,
     tokens: u32,
 }
 
-impl Shown {
+impl PricedMessage {
     fn new(message: &ModelMessage) -> Self {
         Self { message: message.clone(), tokens: cost::of_message(message) }
     }
@@ -70,13 +70,14 @@ struct Bill {
 }
 
 impl Bill {
-    fn of(requests: &[Vec<Shown>]) -> Self {
+    fn of(requests: &[Vec<PricedMessage>]) -> Self {
         let mut bill = Self::default();
-        let mut before: &[Shown] = &[];
+        let mut before: &[PricedMessage] = &[];
         for request in requests {
             let common = before.iter().zip(request).take_while(|(old, new)| old == new).count();
-            let sum =
-                |messages: &[Shown]| messages.iter().map(|message| f64::from(message.tokens)).sum::<f64>();
+            let sum = |messages: &[PricedMessage]| {
+                messages.iter().map(|message| f64::from(message.tokens)).sum::<f64>()
+            };
             bill.read += sum(&request[..common]);
             bill.written += sum(&request[common..]);
             before = request;
@@ -99,7 +100,7 @@ fn words(turn: usize, tokens: usize) -> String {
 }
 
 /// The requests of a conversation through the whole agent.
-fn converse(tokens: usize) -> Result<Vec<Vec<Shown>>> {
+fn converse(tokens: usize) -> Result<Vec<Vec<PricedMessage>>> {
     let model = Arc::new(RecordingModel { tokens: tokens / 2, requests: Mutex::default() });
     let adapter = ModelAdapter::new(Arc::clone(&model) as Arc<dyn Provider>, "", Budget::default());
     let root = LlmAgent { instruction: "Be fast.".into(), ..LlmAgent::new("bench", Arc::new(adapter)) };
@@ -117,8 +118,8 @@ fn converse(tokens: usize) -> Result<Vec<Vec<Shown>>> {
 }
 
 /// The same conversation in a window that holds the newest messages, beginning with one of the user.
-fn slide(tokens: usize, budget: u32) -> Vec<Vec<Shown>> {
-    let say = |role, turn| Shown::new(&ModelMessage::text(role, words(turn, tokens / 2)));
+fn slide(tokens: usize, budget: u32) -> Vec<Vec<PricedMessage>> {
+    let say = |role, turn| PricedMessage::new(&ModelMessage::text(role, words(turn, tokens / 2)));
     let (mut log, mut requests) = (Vec::new(), Vec::new());
     for turn in 0..TURNS {
         log.push(say(Role::User, turn));
@@ -138,7 +139,7 @@ fn slide(tokens: usize, budget: u32) -> Vec<Vec<Shown>> {
 /// Records its requests and answers with a text of a fixed length.
 struct RecordingModel {
     tokens: usize,
-    requests: Mutex<Vec<Vec<Shown>>>,
+    requests: Mutex<Vec<Vec<PricedMessage>>>,
 }
 
 impl Provider for RecordingModel {
@@ -149,7 +150,7 @@ impl Provider for RecordingModel {
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = words(requests.len(), self.tokens);
-        requests.push(request.conversation().map(Shown::new).collect());
+        requests.push(request.conversation().map(PricedMessage::new).collect());
         stream::iter([StreamEvent::text(&answer), StreamEvent::Done(Done::default())]).boxed()
     }
 }
