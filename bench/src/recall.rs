@@ -224,13 +224,14 @@ impl Texts {
             }
             7..9 => {
                 let sentences = 1 + self.below(8);
-                (0..sentences).map(|_| format!("{}，", self.ideographs(12))).collect()
+                (0..sentences).map(|_| self.ideographs(12) + "，").collect::<Vec<_>>().concat()
             }
             _ => {
                 let lines = 2 + self.below(8);
                 (0..lines)
                     .map(|_| format!("let {} = {}({});\n", self.word(), self.identifier(), self.below(5000)))
-                    .collect()
+                    .collect::<Vec<_>>()
+                    .concat()
             }
         };
         let role = if number.is_multiple_of(2) { "user" } else { "assistant" };

@@ -26,7 +26,7 @@ const PAGE: usize = 50;
 /// How long commits are measured before the delete.
 const BEFORE: Duration = Duration::from_secs(3);
 /// The longest measurement during the delete.
-const DURING: Duration = Duration::from_secs(240);
+const DURING: Duration = Duration::from_mins(4);
 
 pub(crate) fn lists(env: &BenchEnv) -> Result<Vec<Figure>> {
     let directory = env.directory()?;

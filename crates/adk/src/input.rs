@@ -178,7 +178,9 @@ pub fn choices(schema: &Value) -> Vec<(String, String)> {
 /// Converts a text to the type of its field, if that is possible.
 fn convert(value: &mut Value, schema: &Value) {
     if let (Value::Array(items), Some(schema)) = (&mut *value, schema.get("items")) {
-        items.iter_mut().for_each(|item| convert(item, schema));
+        for item in items {
+            convert(item, schema);
+        }
         return;
     }
     let Some(text) = value.as_str().map(str::to_owned) else { return };

@@ -5,7 +5,6 @@ use crate::{
     error::ServiceError,
     event::Event,
     pending::PendingWork,
-    prefix::Prefixes,
     recipe::CallRecipe,
     window::LoadedLog,
 };
@@ -21,10 +20,6 @@ pub trait Session: Send + Sync {
     /// The events with what is known of the log before them.
     fn loaded(&self) -> LoadedLog<'_> {
         LoadedLog::whole(self.events())
-    }
-    /// The kept prefixes of requests. Without them, every request is built from the whole window.
-    fn prefixes(&self) -> Option<&Prefixes> {
-        None
     }
     fn pending(&self) -> &PendingWork;
     /// A flat map; keys have the prefixes of [`Scope`](crate::state::Scope).

@@ -5,7 +5,7 @@
 //! then advances far enough that only a part of the budget is used. It is stored by the commit that records the answer,
 //! and every process that loads the session builds the same requests.
 
-use crate::event::Event;
+use crate::{event::Event, prefix::Prefixes};
 use serde::{Deserialize, Serialize};
 use shared_text::SharedText;
 use std::{collections::BTreeMap, sync::Arc};
@@ -61,6 +61,8 @@ pub struct LoadedLog<'a> {
     /// What is loaded of a log, and the part of it that an advance retains.
     pub budget: LoadBudget,
     pub retained: LoadBudget,
+    /// The kept prefixes of requests. Without them, every request is built from the whole window.
+    pub prefixes: Option<&'a Prefixes>,
 }
 
 impl<'a> LoadedLog<'a> {
@@ -75,6 +77,7 @@ impl<'a> LoadedLog<'a> {
             fronts: NONE,
             budget: LoadBudget::UNLIMITED,
             retained: LoadBudget::UNLIMITED,
+            prefixes: None,
         }
     }
 }

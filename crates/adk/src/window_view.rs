@@ -118,6 +118,7 @@ impl<S: Session> Session for AdvancingSession<'_, S> {
         LoadedLog {
             budget: LoadBudget { tokens: 0, rows: 0 },
             retained: self.retained,
+            prefixes: None,
             ..self.session.loaded()
         }
     }

@@ -181,7 +181,7 @@ impl Agent {
     ) -> Result<provider::ModelRequest, RunError> {
         let artifacts: Arc<ArtifactAdapter> = Arc::clone(&self.artifacts);
         let runner = Runner::new(Arc::clone(&self.tree), self.sessions.clone(), artifacts);
-        Ok(model::request_for(target, &runner.preview(key).await?, self.sessions.budget()))
+        Ok(model::request_for(&target, &runner.preview(key).await?, self.sessions.budget()))
     }
 
     /// Runs one turn and returns the text of the answer. Waits while earlier messages of the session are in progress.

@@ -87,10 +87,10 @@ impl ListEncoder<'_> {
     pub(crate) fn encode(&self, state: &mut ListState, section: ListSection<'_>) -> Option<Vec<Value>> {
         match self.format.api {
             WireApi::Chat => openai::encode_list(self, state, section),
-            WireApi::Responses => responses::encode_list(self, state, section),
+            WireApi::Responses => Some(responses::encode_list(self, state, section)),
             WireApi::Anthropic => anthropic::encode_list(self, state, section),
             WireApi::Gemini => gemini::encode_list(self, state, section),
-            WireApi::Ollama => ollama::encode_list(self, state, section),
+            WireApi::Ollama => Some(ollama::encode_list(self, state, section)),
         }
     }
 

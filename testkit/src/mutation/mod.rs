@@ -185,7 +185,8 @@ pub fn mutate_text(random: &mut SplitMix64, text: &str) -> (String, String) {
             format!("line {at} indented")
         }
         5 => {
-            lines[at] = lines[at].trim_start().to_owned();
+            let indentation = lines[at].len() - lines[at].trim_start().len();
+            lines[at].drain(..indentation);
             format!("line {at} without indentation")
         }
         6 => {

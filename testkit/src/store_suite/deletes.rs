@@ -52,6 +52,10 @@ async fn is_gone(store: &SharedStore, key: &SessionKey) -> Result<()> {
     let listed = store.list(ListQuery { limit: 10, ..ListQuery::default() }).await?;
     assert!(listed.iter().all(|row| row.key != *key));
     assert!(store.session_numbers(&key.app_name, &key.user_id).await?.is_empty());
+    artifacts_are_gone(store, key).await
+}
+
+async fn artifacts_are_gone(store: &SharedStore, key: &SessionKey) -> Result<()> {
     assert_eq!(store.names(key).await?, ["user:shared.txt"]);
     assert!(store.artifact(&artifact(key, "a.txt"), None).await?.is_none());
     assert!(store.metadata(&artifact(key, "a.txt"), None).await?.is_none());
@@ -74,6 +78,32 @@ pub async fn a_deleted_session_stays_gone_while_its_rows_are_deleted(store: Shar
     Ok(())
 }
 
+async fn recreate(store: &SharedStore, name: &SessionKey, round: i32) -> Result<()> {
+    session(store, "s").await?;
+    let fresh = load(store, name).await?;
+    assert_eq!((fresh.row.last_seq, fresh.tail.len(), fresh.pending.len()), (Seq::START, 0, 0));
+    assert_eq!(store.names(name).await?, ["user:shared.txt"]);
+    store.commit(name, message_commit("m1")).await?;
+    store.commit(name, changes(vec![sets(Scope::Session, "new", round)])).await?;
+    // The idempotency key of the deleted session is free.
+    let lease = start(store, name, run_with_key("r1", &format!("{name}-1"), "other")).await?;
+    enqueue(store, name, run("q1")).await?;
+    assert_eq!(store.save(&artifact(name, "a.txt"), file("new")).await?, 0);
+    for _ in 0..3 {
+        store.purge(slice(5)).await?;
+    }
+    let kept = load(store, name).await?;
+    assert_eq!(ids(&kept.tail), ["m1", "r1"]);
+    assert_eq!(kept.state, [sets(Scope::Session, "new", round)]);
+    assert_eq!(store.names(name).await?, ["a.txt", "user:shared.txt"]);
+    assert_eq!(
+        store.artifact(&artifact(name, "a.txt"), None).await?.map(|file| file.part),
+        Some("new".into())
+    );
+    finish(store, &lease, RunStatus::Done).await?;
+    Ok(())
+}
+
 pub async fn a_session_of_the_same_name_is_independent_of_the_rows_of_the_deleted_one(
     store: SharedStore,
 ) -> Result<()> {
@@ -82,28 +112,7 @@ pub async fn a_session_of_the_same_name_is_independent_of_the_rows_of_the_delete
     assert!(store.delete(&name).await?);
     for round in 0..3 {
         // Each round recreates the session at another point of the purge.
-        session(&store, "s").await?;
-        let fresh = load(&store, &name).await?;
-        assert_eq!((fresh.row.last_seq, fresh.tail.len(), fresh.pending.len()), (Seq::START, 0, 0));
-        assert_eq!(store.names(&name).await?, ["user:shared.txt"]);
-        store.commit(&name, message_commit("m1")).await?;
-        store.commit(&name, changes(vec![sets(Scope::Session, "new", round)])).await?;
-        // The idempotency key of the deleted session is free.
-        let lease = start(&store, &name, run_with_key("r1", &format!("{name}-1"), "other")).await?;
-        enqueue(&store, &name, run("q1")).await?;
-        assert_eq!(store.save(&artifact(&name, "a.txt"), file("new")).await?, 0);
-        for _ in 0..3 {
-            store.purge(slice(5)).await?;
-        }
-        let kept = load(&store, &name).await?;
-        assert_eq!(ids(&kept.tail), ["m1", "r1"]);
-        assert_eq!(kept.state, [sets(Scope::Session, "new", round)]);
-        assert_eq!(store.names(&name).await?, ["a.txt", "user:shared.txt"]);
-        assert_eq!(
-            store.artifact(&artifact(&name, "a.txt"), None).await?.map(|file| file.part),
-            Some("new".into())
-        );
-        finish(&store, &lease, RunStatus::Done).await?;
+        recreate(&store, &name, round).await?;
         assert!(store.delete(&name).await?);
     }
     session(&store, "s").await?;

@@ -74,7 +74,7 @@ pub(crate) fn build(
 /// front is stored.
 fn prefixes<'a>(agent: &LlmAgent, session: &'a impl Session, window: &Window) -> Option<&'a Prefixes> {
     let is_kept = window.advanced.is_none() && agent.include_contents == IncludeContents::Default;
-    session.prefixes().filter(|_| is_kept && agent.model.reads_prefix())
+    session.loaded().prefixes.filter(|_| is_kept && agent.model.reads_prefix())
 }
 
 fn declarations(tree: &AgentTree, node: &Node, tools: &[Arc<dyn Tool>]) -> Vec<FunctionDeclaration> {

@@ -35,7 +35,7 @@ fn rows(events: &[Arc<Event>]) -> Vec<LogRow> {
     (1..).step_by(2).take(events.len()).map(|seq| LogRow { seq, tokens: 10 }).collect()
 }
 
-struct Case<'a> {
+struct WindowCase<'a> {
     shape: &'a str,
     front: Option<u64>,
     is_cut: bool,
@@ -43,7 +43,7 @@ struct Case<'a> {
     budget: usize,
 }
 
-impl Case<'_> {
+impl WindowCase<'_> {
     fn window(&self) -> Window {
         let events = log(self.shape);
         let (rows, mut fronts) = (rows(&events), Fronts::new());
@@ -71,40 +71,40 @@ impl Case<'_> {
 
 #[test]
 fn window_within_the_budget_begins_at_the_front() {
-    let case = Case { shape: "uauaua", front: None, is_cut: false, budget: 6 };
+    let case = WindowCase { shape: "uauaua", front: None, is_cut: false, budget: 6 };
     assert_eq!(case.chosen(), (0, None));
-    assert_eq!(Case { front: Some(5), ..case }.chosen(), (2, None));
-    assert_eq!(Case { front: Some(5), budget: 4, ..case }.chosen(), (2, None));
+    assert_eq!(WindowCase { front: Some(5), ..case }.chosen(), (2, None));
+    assert_eq!(WindowCase { front: Some(5), budget: 4, ..case }.chosen(), (2, None));
 }
 
 #[test]
 fn exceeded_window_advances_to_half_of_the_budget() {
-    let case = Case { shape: "uauauauau", front: None, is_cut: false, budget: 8 };
+    let case = WindowCase { shape: "uauauauau", front: None, is_cut: false, budget: 8 };
     assert_eq!(case.chosen(), (5, Some((11, "request 4".to_owned()))));
-    assert_eq!(Case { budget: 9, ..case }.chosen(), (0, None));
+    assert_eq!(WindowCase { budget: 9, ..case }.chosen(), (0, None));
 }
 
 #[test]
 fn request_before_the_front_is_kept_with_it() {
-    let case = Case { shape: "acrcrcr", front: Some(1), is_cut: true, budget: 5 };
+    let case = WindowCase { shape: "acrcrcr", front: Some(1), is_cut: true, budget: 5 };
     assert_eq!(case.chosen(), (5, Some((11, "stored".to_owned()))));
-    assert_eq!(Case { budget: 9, ..case }.window().user_request, Some("stored".into()));
+    assert_eq!(WindowCase { budget: 9, ..case }.window().user_request, Some("stored".into()));
 }
 
 #[test]
 fn boundary_never_separates_a_call_from_its_result() {
-    let case = Case { shape: "ucrcrcr", front: None, is_cut: false, budget: 6 };
+    let case = WindowCase { shape: "ucrcrcr", front: None, is_cut: false, budget: 6 };
     assert_eq!(case.chosen(), (5, Some((11, "request 0".to_owned()))));
     // The call and its late result are more than half of the budget: they stay, with what fits beside them.
-    let open = Case { shape: "uacuuur", front: None, is_cut: false, budget: 6 };
+    let open = WindowCase { shape: "uacuuur", front: None, is_cut: false, budget: 6 };
     assert_eq!(open.chosen().0, 1);
 }
 
 #[test]
 fn front_that_is_not_loaded_advances() {
-    let case = Case { shape: "auaua", front: None, is_cut: true, budget: 100 };
+    let case = WindowCase { shape: "auaua", front: None, is_cut: true, budget: 100 };
     assert_eq!(case.chosen(), (0, Some((1, String::new()))));
-    assert_eq!(Case { budget: 6, ..case }.chosen(), (2, Some((5, "request 1".to_owned()))));
+    assert_eq!(WindowCase { budget: 6, ..case }.chosen(), (2, Some((5, "request 1".to_owned()))));
     // A front before the loaded part is lost.
     let events = log("uaua");
     let later: Vec<LogRow> = rows(&events).iter().map(|row| LogRow { seq: row.seq + 100, ..*row }).collect();
@@ -124,14 +124,14 @@ fn window_larger_than_what_is_loaded_advances() {
 
 #[test]
 fn newest_exchange_stays_whatever_its_size() {
-    let case = Case { shape: "uaucr", front: None, is_cut: false, budget: 1 };
+    let case = WindowCase { shape: "uaucr", front: None, is_cut: false, budget: 1 };
     assert_eq!(case.chosen().0, 3);
-    assert_eq!(Case { shape: "u", ..case }.chosen(), (0, None));
+    assert_eq!(WindowCase { shape: "u", ..case }.chosen(), (0, None));
 }
 
 #[test]
 fn each_agent_has_its_own_front() {
-    let case = Case { shape: "uauaua", front: Some(5), is_cut: false, budget: 6 };
+    let case = WindowCase { shape: "uauaua", front: Some(5), is_cut: false, budget: 6 };
     assert_eq!(case.window().start, 2);
     let events = log(case.shape);
     let rows = rows(&events);

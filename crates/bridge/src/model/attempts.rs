@@ -57,7 +57,7 @@ pub(super) struct Attempts {
 
 enum Stage {
     Ask,
-    Listen(ModelStream, ResponseBuilder),
+    Listen(ModelStream, Box<ResponseBuilder>),
     Wait {
         left: Duration,
         because: String,
@@ -158,7 +158,7 @@ impl Attempts {
         let events = target.ask(request);
         self.report_sent(None);
         let answer = ResponseBuilder::new(target.provider(), target.origin(), self.stream);
-        self.stage = Stage::Listen(events, answer);
+        self.stage = Stage::Listen(events, Box::new(answer));
     }
 
     /// Reports how the request was built. Its hash is known when it has been encoded.

@@ -180,7 +180,7 @@ impl ModelTarget {
 
     /// The request for this model within the limits.
     pub(super) fn request(&self, request: &LlmRequest, limits: &RequestLimits) -> ModelRequest {
-        let built = request_within(self.origin(), request, self.budget_within(limits.room), limits);
+        let built = request_within(&self.origin(), request, self.budget_within(limits.room), limits);
         if self.provider.reads_prefix() { built } else { built.with_all_messages().into_owned() }
     }
 
@@ -244,7 +244,7 @@ impl ModelTarget {
 }
 
 /// The request for a model: the system message, then a legal history within the budget.
-pub fn request_for(target: ModelId, request: &LlmRequest, budget: Budget) -> ModelRequest {
+pub fn request_for(target: &ModelId, request: &LlmRequest, budget: Budget) -> ModelRequest {
     request_within(target, request, budget, &RequestLimits::default()).with_all_messages().into_owned()
 }
 
@@ -264,11 +264,11 @@ pub(crate) fn rebuild_request(request: &LlmRequest, sent: &SentRequest) -> Model
         },
     };
     let budget = Budget::restored(sent.budget, sent.max_messages, sent.retained.unwrap_or(DEFAULT_RETAINED));
-    request_within(target, request, budget, &limits).with_all_messages().into_owned()
+    request_within(&target, request, budget, &limits).with_all_messages().into_owned()
 }
 
 fn request_within(
-    target: ModelId,
+    target: &ModelId,
     request: &LlmRequest,
     budget: Budget,
     limits: &RequestLimits,
@@ -281,11 +281,11 @@ fn request_within(
     built.options.enforces_schema = *enforces_schema;
     built.extra_body.clone_from(extra_body);
     let budget = within_context(budget, limits.context, &built);
-    if let Some((prefix, rest)) = after_prefix(&target, request, budget) {
+    if let Some((prefix, rest)) = after_prefix(target, request, budget) {
         built.prefix = Some(prefix);
         built.messages.extend(rest);
     } else {
-        built.messages.extend(messages::convert(request.all_contents(), &target));
+        built.messages.extend(messages::convert(request.all_contents(), target));
         built.messages = history::prepare(built.messages, request.user_request.as_deref(), budget);
     }
     built.options.default_output_tokens =

@@ -107,8 +107,6 @@ impl PreparedCommit {
                 run_ending(&event, &pending, effect).map(|ending| ending.for_run(session, &pending, run));
             if has_row {
                 commit.messages.push(save(&event).map_err(invalid)?);
-            }
-            if has_row {
                 commit.usage.extend(usage::entries(&event, recipe.as_deref()));
             }
             if let Some(recipe) = recipe.filter(|_| has_row) {

@@ -116,6 +116,7 @@ impl EventsAdapter {
             fronts,
             budget: budget.load(),
             retained: budget.share(WindowShare::Retained).load(),
+            prefixes: None,
         }
     }
 
@@ -157,7 +158,7 @@ impl EventsAdapter {
     }
 
     /// The events from the oldest front on that the budget loads. Unchanged if there is no such front.
-    pub(crate) fn from_front(&self, fronts: &Fronts, budget: Budget) -> Self {
+    pub(crate) fn cut_at_front(&self, fronts: &Fronts, budget: Budget) -> Self {
         let loaded = budget.load();
         let (mut tokens, mut oldest) = (0_u64, self.rows.len());
         for (index, row) in self.rows.iter().enumerate().rev().take(loaded.rows) {

@@ -84,9 +84,9 @@ impl SessionAdapter {
         let pending = PendingWork { active_agent: active_agent.clone(), ..PendingWork::default() };
         let is_settled = open_calls.is_empty() && questions.is_empty();
         // A log that no longer fits is cut at a front, so that the next turn need not read it again.
-        let events = || match self.events.fits(self.budget) {
-            true => self.events.clone(),
-            false => self.events.from_front(&self.fronts, self.budget),
+        let events = || {
+            let fits = self.events.fits(self.budget);
+            if fits { self.events.clone() } else { self.events.cut_at_front(&self.fronts, self.budget) }
         };
         let copy = || Self {
             key: self.key.clone(),
@@ -133,11 +133,7 @@ impl Session for SessionAdapter {
     }
 
     fn loaded(&self) -> LoadedLog<'_> {
-        self.events.loaded(&self.fronts, self.budget)
-    }
-
-    fn prefixes(&self) -> Option<&Prefixes> {
-        Some(&self.prefixes)
+        LoadedLog { prefixes: Some(&self.prefixes), ..self.events.loaded(&self.fronts, self.budget) }
     }
 
     fn pending(&self) -> &PendingWork {

@@ -18,7 +18,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// How many rows of earlier versions are read at once.
 const COUNTED_ROWS: usize = 512;
 /// When the store is looked at again: another process may have died during its own upkeep, or the disk may be full.
-const INTERVAL: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_mins(1);
 
 /// Does the upkeep of one store. Clones share the work.
 #[derive(Clone)]

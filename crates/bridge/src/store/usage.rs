@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn answer(usage: Value, metadata: Value) -> Event {
+    fn answer(usage: &Value, metadata: &Value) -> Event {
         serde_json::from_value(json!({
             "author": "root", "timestamp": 172_800.5, "usageMetadata": usage, "customMetadata": metadata,
             "content": {"role": "model", "parts": [{"text": "hi"}]},
@@ -100,7 +100,7 @@ mod tests {
     fn input_is_split_into_fresh_tokens_cache_reads_and_cache_writes() {
         let usage = json!({"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 7,
                            "thoughtsTokenCount": 3});
-        let event = answer(usage, json!({CACHE_WRITES: 30}));
+        let event = answer(&usage, &json!({CACHE_WRITES: 30}));
         let expected =
             TokenCounts { calls: 1, fresh: 10, cache_reads: 60, cache_writes: 30, output: 7, reasoning: 3 };
         assert_eq!(counts_of(&event), Some(expected));
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn counts_that_contradict_each_other_do_not_underflow() {
         let usage = json!({"promptTokenCount": 10, "cachedContentTokenCount": 60});
-        let counts = counts_of(&answer(usage, json!({CACHE_WRITES: 30}))).unwrap();
+        let counts = counts_of(&answer(&usage, &json!({CACHE_WRITES: 30}))).unwrap();
         assert_eq!((counts.fresh, counts.cache_reads, counts.cache_writes), (0, 10, 0));
         assert_eq!(counts_of(&Event::default()), None);
     }

@@ -28,9 +28,9 @@ const WORDS: &str =
     "several words that a person might say about the weather in the mountains and at the sea ";
 
 /// A generator of pseudo-random numbers (xorshift).
-struct Random(u64);
+struct TurnRandom(u64);
 
-impl Random {
+impl TurnRandom {
     fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -65,7 +65,7 @@ async fn start(store: &Shared, model: &Arc<Fake>) -> Agent {
     agent
 }
 
-fn thinking(random: &mut Random) -> Vec<StreamEvent> {
+fn thinking(random: &mut TurnRandom) -> Vec<StreamEvent> {
     let thought = StreamEvent::Thought { text: random.words(), signature: Some("c2ln".to_owned()) };
     vec![thought, text(&random.words()), done()]
 }
@@ -74,7 +74,7 @@ fn thinking(random: &mut Random) -> Vec<StreamEvent> {
 struct Script {
     backend: Backend,
     model: Arc<Fake>,
-    random: Random,
+    random: TurnRandom,
     agent: Agent,
 }
 
@@ -82,7 +82,7 @@ impl Script {
     async fn new(backend: Backend, seed: u64) -> Self {
         let model = Fake::echo();
         let agent = start(&backend.store, &model).await;
-        Self { backend, model, random: Random(seed), agent }
+        Self { backend, model, random: TurnRandom(seed), agent }
     }
 
     async fn turn(&mut self) {
@@ -177,7 +177,7 @@ fn without_marks(mut body: Value) -> Value {
 
 /// What two consecutive requests of an agent have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum RequestStep {
     /// The first request is a prefix of the second one in every format.
     Prefix,
     Advance,
@@ -194,7 +194,7 @@ impl<'a> Sent<'a> {
         Self { request, encodings: encodings(request) }
     }
 
-    fn followed_by(&self, after: &Self) -> Step {
+    fn followed_by(&self, after: &Self) -> RequestStep {
         let mut is_prefix = true;
         for ((api, head, old), (_, next_head, new)) in self.encodings.iter().zip(&after.encodings) {
             assert_eq!(head, next_head, "{api:?}");
@@ -202,7 +202,7 @@ impl<'a> Sent<'a> {
         }
         let has_advanced = self.request.messages[1] != after.request.messages[1];
         assert!(is_prefix != has_advanced, "{}", picture(self.request, after.request));
-        if is_prefix { Step::Prefix } else { Step::Advance }
+        if is_prefix { RequestStep::Prefix } else { RequestStep::Advance }
     }
 }
 
@@ -237,7 +237,7 @@ async fn requests_of_each_agent_are_prefixes_of_the_next_one_between_advances() 
     script.verify_bodies().await;
     let requests = script.model.requests();
     let mut last: HashMap<String, (Sent<'_>, u64)> = HashMap::new();
-    let mut steps: BTreeMap<Step, usize> = BTreeMap::new();
+    let mut steps: BTreeMap<RequestStep, usize> = BTreeMap::new();
     for (request, &tokens) in requests.iter().zip(&logged) {
         let shown = conversation_cost(request);
         assert!(shown <= BUDGET, "{shown} tokens");
@@ -248,18 +248,21 @@ async fn requests_of_each_agent_are_prefixes_of_the_next_one_between_advances() 
         };
         let step = before.followed_by(&sent);
         *steps.entry(step).or_default() += 1;
-        if step == Step::Advance {
+        if step == RequestStep::Advance {
             // At most half of the budget is shown after an advance, and half of it was new before the next one.
             assert!(shown <= BUDGET / 2, "seed {seed}: {shown} tokens after an advance");
             let new = tokens - advanced;
             assert!(new + 300 > u64::from(BUDGET / 2), "seed {seed}: advanced after {new} tokens");
         }
-        last.insert(agent, (sent, if step == Step::Advance { tokens } else { advanced }));
+        last.insert(agent, (sent, if step == RequestStep::Advance { tokens } else { advanced }));
     }
     assert_eq!(last.len(), 2, "both agents were called");
     println!("seed {seed}: {steps:?}");
-    let advances = steps[&Step::Advance];
-    assert!(advances as u64 > turns / 20 && steps[&Step::Prefix] > advances * 10, "seed {seed}: {steps:?}");
+    let advances = steps[&RequestStep::Advance];
+    assert!(
+        advances as u64 > turns / 20 && steps[&RequestStep::Prefix] > advances * 10,
+        "seed {seed}: {steps:?}"
+    );
 }
 
 /// Says the same number of words until the front advances, and returns the first words of the request that advanced it.

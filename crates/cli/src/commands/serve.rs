@@ -3,7 +3,7 @@
 use super::{conversation::TELEMETRY_FLUSH_TIMEOUT, listen};
 use crate::{apps::Apps, args::ServeArgs, config::Settings, screen, wiring};
 use anyhow::{Context, anyhow};
-use bridge::{Archive, Runs, keep_indexed, store::upkeep::Upkeep};
+use bridge::{Archive, Runs, keep_indexed, runs::Recovery, store::upkeep::Upkeep};
 use server::{ServerState, ShutdownSignal, router};
 use std::{
     path::PathBuf,
@@ -36,14 +36,12 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     tokio::spawn(keep_indexed(Arc::clone(&store)));
     let upkeep = Upkeep::new(Arc::clone(&store));
     let apps = Arc::new(Apps::new(settings.clone(), store, (runs.turns().clone(), telemetry.trace())));
-    let mut server = ServerState::new(Arc::<Apps>::clone(&apps), archive, runs)
+    let server = ServerState::new(Arc::<Apps>::clone(&apps), archive, runs)
         .with_dev_ui(dev_ui_dir(args.dev_ui.clone()))
         .with_telemetry(telemetry.clone())
         .with_prices(super::usage::prices(settings))
         .with_upkeep(upkeep.clone());
-    if args.log {
-        server = server.with_log(screen::note);
-    }
+    let server = if args.log { server.with_log(screen::note) } else { server };
     // Before listening, so that new messages are queued after the orphaned runs of a dead process, and a broken agent is reported
     // before its first message.
     let prepare = async {
@@ -68,8 +66,7 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
     tokio::spawn(apps.watch());
     tokio::spawn(upkeep.run());
     tokio::spawn(announce_page(announcement, server.clone()));
-    let (runs, source) = (server.runs().clone(), server.recovery_source(screen::note));
-    tokio::spawn(async move { runs.recover(recovery, source).await });
+    recover(&server, recovery);
     signals.next().await;
     stop.graceful.cancel();
     let finish = async {
@@ -87,10 +84,14 @@ pub(crate) async fn serve(settings: &Settings, args: ServeArgs) -> anyhow::Resul
         () = telemetry.flush(TELEMETRY_FLUSH_TIMEOUT) => {}
         () = signals.next() => park(&server).await,
     }
-    match finished {
-        Some(served) => Ok(served),
-        None => park(&server).await,
-    }
+    let Some(served) = finished else { park(&server).await };
+    Ok(served)
+}
+
+/// Continues the runs of dead processes in the background.
+fn recover(server: &ServerState, claimed: Recovery) {
+    let (runs, source) = (server.runs().clone(), server.recovery_source(screen::note));
+    tokio::spawn(async move { runs.recover(claimed, source).await });
 }
 
 /// The settings of a trusted folder with the mode of the command line, which the sandbox must support.

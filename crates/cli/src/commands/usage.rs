@@ -134,11 +134,13 @@ fn cells(line: &UsageLine) -> [String; 7] {
     ]
 }
 
+/// The names that a line is grouped by, and its figures.
+type TableRow = (Vec<String>, [String; 7]);
+
 /// The table with its header and a line for the sum.
 fn table(report: &UsageReport) -> Vec<String> {
     let header = ["calls", "fresh", "cache reads", "cache writes", "output", "reasoning", "cost"];
-    let mut rows: Vec<(Vec<String>, [String; 7])> =
-        report.usage.iter().map(|line| (names(line), cells(line))).collect();
+    let mut rows: Vec<TableRow> = report.usage.iter().map(|line| (names(line), cells(line))).collect();
     let first = rows.first().map_or(0, |(names, _)| names.len());
     let mut total = vec![String::new(); first];
     if let Some(name) = total.first_mut() {
@@ -146,11 +148,10 @@ fn table(report: &UsageReport) -> Vec<String> {
     }
     rows.insert(0, (vec![String::new(); first], header.map(str::to_owned)));
     rows.push((total, cells(&report.total)));
-    let widest =
-        |column: &dyn Fn(&(Vec<String>, [String; 7])) -> usize| rows.iter().map(column).max().unwrap_or(0);
+    let widest = |column: &dyn Fn(&TableRow) -> usize| rows.iter().map(column).max().unwrap_or(0);
     let left: Vec<usize> = (0..first).map(|at| widest(&|(names, _)| names[at].chars().count())).collect();
     let right: Vec<usize> = (0..7).map(|at| widest(&|(_, cells)| cells[at].chars().count())).collect();
-    let line = |(names, cells): &(Vec<String>, [String; 7])| {
+    let line = |(names, cells): &TableRow| {
         let names = names.iter().zip(&left).map(|(name, width)| format!("{name:<width$}"));
         let cells = cells.iter().zip(&right).map(|(cell, width)| format!("{cell:>width$}"));
         names.chain(cells).collect::<Vec<_>>().join("  ").trim_end().to_owned()

@@ -4,9 +4,11 @@ use super::{ConfigError, ModelName};
 use std::{collections::HashMap, ffi::OsString, path::PathBuf};
 
 /// The variables of this program.
-pub(crate) const VARIABLES: [&str; 19] = [
+pub(crate) const VARIABLES: [&str; 20] = [
     "LANGO_AGENTS_DIR",
     "LANGO_APP",
+    // Set for the commands that the program starts.
+    "LANGO_CALL_ID",
     "LANGO_DATABASE",
     "LANGO_DISCOVER",
     "LANGO_FALLBACK",

@@ -180,7 +180,7 @@ impl SearchPlaces<'_> {
         let decision = config.file.mcp_json.unwrap_or(Decision::Ask);
         let origin = if decision == Decision::Allow { config.origin } else { self.folder_origin() };
         let file = self.workdir.join(PROJECT_FILE);
-        if decision == Decision::Deny {
+        if decision == Decision::Deny || is_empty_dir(&file) {
             return None;
         }
         let text = regular_file::if_exists(read_regular_file(&file)).transpose()?;

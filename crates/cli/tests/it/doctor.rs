@@ -37,7 +37,7 @@ fn doctor_passes_without_configuration() {
     ok    configuration  there is no lango.toml; the defaults apply
     ok    database       /data/lango.db is created with the first message
     ok    agent          lango uses demo
-    ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
+    ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, recall, load_memory, preload_memory
     ok    roots          /here
     [exit 0]
     ");
@@ -55,7 +55,7 @@ fn doctor_passes_with_a_provider() {
     ok    configuration  lango.toml is valid
     ok    database       /data/lango.db can be read
     ok    agent          lango uses one/claude-x
-    ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
+    ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, recall, get_weather, load_memory, preload_memory
     ok    roots          /here
     ok    provider       one answers and lists its models
     [exit 0]
@@ -64,7 +64,7 @@ fn doctor_passes_with_a_provider() {
     {"about":"configuration","health":"ok","message":"lango.toml is valid"}
     {"about":"database","health":"ok","message":"/data/lango.db can be read"}
     {"about":"agent","health":"ok","message":"lango uses one/claude-x"}
-    {"about":"tools","health":"ok","message":"now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather"}
+    {"about":"tools","health":"ok","message":"now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, recall, get_weather, load_memory, preload_memory"}
     {"about":"roots","health":"ok","message":"/here"}
     {"about":"provider","health":"ok","message":"one answers and lists its models"}
     [exit 0]
@@ -124,9 +124,9 @@ fn doctor_reports_all_problems_at_once() {
     ok    configuration  lango.toml is valid
     ok    database       /data/lango.db is created with the first message
     ok    agent          good uses one/m
-    bad   agent          agents/lost/root_agent.yaml: there is no tool "lamp"; the tools are now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
+    bad   agent          agents/lost/root_agent.yaml: there is no tool "lamp"; the tools are now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, recall, get_weather, load_memory, preload_memory
     bad   agent          agents/odd/root_agent.yaml: there is no provider "nobody"; the providers are demo, scripted, openai, anthropic, gemini, openrouter, deepseek, groq, mistral, github, ollama, lmstudio, llamacpp, vllm, one, three, two; [providers.NAME] in lango.toml adds others
-    ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, get_weather
+    ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, recall, get_weather, load_memory, preload_memory
     ok    roots          /here
     warn  key            the key of one is written in lango.toml; use ${NAME} there and set that variable
     warn  key            the key of three is sent unencrypted; use an https:// address
@@ -163,7 +163,7 @@ fn doctor_reports_an_unusable_database() {
     ok    configuration  there is no lango.toml; the defaults apply
     bad   database       /data/lango.db is damaged or not a database; move it away to start with an empty database, or restore a copy
     ok    agent          lango uses demo
-    ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
+    ok    tools          now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, recall, load_memory, preload_memory
     ok    roots          /here
     lango: 1 problem found
     [exit 1]

@@ -97,13 +97,13 @@ fn show_prints_the_cost_if_prices_are_configured() {
     lango-agent  Grüß dich 🌍
     lango-agent  → get_weather {"city":"Zürich","n":1}
     lango-agent  → get_weather {"city":"Tōkyō"}
-                 [one/large: 100 tokens in (64 cached), 20 out, $0.000427]
+                 [one/large: 100 tokens in (64 cached), 20 out, $0.000432]
     lango-agent  ← get_weather {"sky":"clear"}
     lango-agent  ← get_weather {"sky":"clear"}
     lango-agent  (thought) Now I know.
     lango-agent  Zürich 21°, Tōkyō 28°.
-                 [one/large: 100 tokens in (64 cached), 20 out, $0.000427]
-                 [total: 200 tokens in (128 cached), 40 out, $0.000854]
+                 [one/large: 100 tokens in (64 cached), 20 out, $0.000432]
+                 [total: 200 tokens in (128 cached), 40 out, $0.000863]
     "#);
 }
 

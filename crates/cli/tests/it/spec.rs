@@ -24,7 +24,7 @@ fn spec_a1_default_agent_has_the_demo_model_and_the_built_in_tools() {
     assert_eq!(
         names,
         "now calculate read_file list_files search_files write_file edit_file undo_edit exec exec_start exec_status exec_stop \
-         read_output fetch"
+         read_output fetch recall"
     );
 }
 
@@ -143,10 +143,10 @@ fn user_messages(request: &str) -> usize {
 #[test]
 fn spec_f7_file_caps_the_number_of_messages() {
     let env = long_conversation();
-    env.file("lango.toml", "model = \"scripted/script.yaml\"\n\n[history]\nmaxMessages = 7\n");
+    env.file("lango.toml", "model = \"scripted/script.yaml\"\n\n[history]\nmaxMessages = 14\n");
     let capped = messages(&request(&env, "k"));
     assert!(capped.contains("message 20 word"), "{capped}");
-    // Three messages with their answers, and the note that asks to continue.
+    // An advance retains half: three messages with their answers, and the note that asks to continue.
     assert_eq!(user_messages(&capped), 3, "{capped}");
 }
 

@@ -58,8 +58,9 @@ pub(crate) fn encode_around(
     let format = enforced_schema(request).cloned();
     let settings = model_options(options);
     encoding::with_fields(
-        json!({"model": request.model, "messages": messages}),
+        json!({"model": request.model}),
         [
+            ("messages", Some(messages)),
             ("tools", (!tools.is_empty()).then(|| tools.into())),
             ("format", format),
             ("think", options.reasoning.map(think_level)),
@@ -138,7 +139,7 @@ pub(crate) fn encode_list(
     encoder: &ListEncoder<'_>,
     state: &mut ListState,
     ListSection { messages, is_last: _ }: ListSection<'_>,
-) -> Option<Vec<Value>> {
+) -> Vec<Value> {
     let names = encoder.names;
     let mut encoded: Vec<Value> = Vec::new();
     for wired in messages.iter().map(|message| state.ids.assign(message)) {
@@ -155,7 +156,7 @@ pub(crate) fn encode_list(
             }
         }
     }
-    Some(encoded)
+    encoded
 }
 
 /// A message with all texts joined, and its images.

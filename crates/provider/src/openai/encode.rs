@@ -60,8 +60,9 @@ pub(crate) fn encode_around(
     let has_tools = !tools.is_empty();
     let limit = if dialect.max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
     encoding::with_fields(
-        json!({"model": request.model, "messages": messages}),
+        json!({"model": request.model}),
         [
+            ("messages", Some(messages)),
             ("tools", has_tools.then(|| tools.into())),
             ("tool_choice", choice),
             // Servers reject it without tools.

@@ -161,7 +161,7 @@ pub(crate) fn encode_list(
     encoder: &ListEncoder<'_>,
     state: &mut ListState,
     ListSection { messages, is_last: _ }: ListSection<'_>,
-) -> Option<Vec<Value>> {
+) -> Vec<Value> {
     let mut items = Vec::new();
     for wired in messages.iter().map(|message| state.ids.assign(message)) {
         match wired.message.role {
@@ -177,7 +177,7 @@ pub(crate) fn encode_list(
             Role::Tool => items.extend(result_items(&wired)),
         }
     }
-    Some(items)
+    items
 }
 
 fn message_item(role: &str, content: &[Value]) -> Option<Value> {

@@ -29,7 +29,17 @@ const READ_ONLY_STATE: &str =
     "A state key that only agents and administrators may write; or Host or Origin not allowed.";
 
 pub(super) fn all() -> Vec<ApiOperation> {
-    let sections = [server(), apps(), sessions(), artifacts(), messages(), runs(), page(), unsupported()];
+    let sections = [
+        server(),
+        apps(),
+        sessions(),
+        session_views(),
+        artifacts(),
+        messages(),
+        runs(),
+        page(),
+        unsupported(),
+    ];
     let tagged = |((tag, _), operations): ((&'static str, _), Vec<ApiOperation>)| {
         operations.into_iter().map(move |operation| operation.tag(tag))
     };
@@ -148,6 +158,12 @@ fn sessions() -> Vec<ApiOperation> {
         .error(409, "The session has an active run, or was changed meanwhile."),
         delete("/apps/{app}/users/{user}/sessions/{session}", "Cancels the runs of a session and deletes it")
             .ok(json!({"type": "null"})),
+    ]
+}
+
+/// Operations on the log of a session beside reading and writing it.
+fn session_views() -> Vec<ApiOperation> {
+    vec![
         get("/apps/{app}/users/{user}/search", "Finds messages in the sessions of a user, best first")
             .query("query", json!({"type": "string"}), "The words to look for.")
             .query("session", json!({"type": "string"}), "Only the session with this id.")

@@ -43,8 +43,10 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection> {
             return Err(Error::ReadOnly { path: path.into(), source }.into());
         }
         conn.pragma_update(None, "page_size", PAGE_BYTES)?;
-        // Effective only before the first table is created.
-        conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        // Effective only before the first table is created. In an existing file it would write, and so wait for its lock.
+        if conn.query_row("PRAGMA page_count", [], |row| row.get::<_, u64>(0))? == 0 {
+            conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
         use_wal(&conn, path, options.busy_timeout)?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         // Deleting the row of a session must not delete all of its rows in one transaction.

@@ -106,7 +106,7 @@ fn a_file_of_a_later_version_is_refused_and_not_changed() {
     conn.execute("INSERT INTO schema_version VALUES (99, 0)", []).unwrap();
     let refused = open(&dir, Options::default()).unwrap_err();
     assert!(matches!(&refused, Error::NewerSchema { found: 99, known, .. } if *known < 99), "{refused:?}");
-    assert!(refused.to_string().contains("was written by a newer version (schema 99, this one reads 8)"));
+    assert!(refused.to_string().contains("was written by a newer version (schema 99, this one reads 9)"));
     assert!(!refused.is_transient());
     assert_eq!(version(&conn), 99);
 }

@@ -17,6 +17,12 @@ const fn set(key: &'static str, value: &'static str, below: &'static str, code: 
 
 const DEFAULTS: &[Default] = &[
     set("maxMessageTokenBudget", "32000", "crates/bridge/src/", "DEFAULT_TOKENS: u32 = 32_000"),
+    set(
+        "history.cacheBytes",
+        "83886080",
+        "crates/bridge/src/",
+        "DEFAULT_CACHE_BYTES: usize = 80 * 1024 * 1024",
+    ),
     set("history.retain", "50", "crates/bridge/src/", "DEFAULT_RETAINED: u8 = 50"),
     set(
         "providers.<name>.connectTimeoutS",

@@ -18,7 +18,7 @@ use types::{Field, KeyKind, Types};
 const ROOT: (&str, &str) = ("file", "ConfigFile");
 
 /// Upper-case string literals of the configuration that are not environment variables.
-const NO_VARIABLES: [&str; 1] = ["KEY"];
+const NO_VARIABLES: [&str; 4] = ["KEY", "LANGO_", "MCP_TOKEN", "TEAM"];
 
 /// The generated parts of the page.
 pub(super) struct Reference {

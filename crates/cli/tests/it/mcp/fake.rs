@@ -28,6 +28,7 @@ fn tools_are_listed_with_origin_and_server_problems() {
     let own: Vec<&str> = picture.lines().skip_while(|line| !line.starts_with("fetch")).collect();
     insta::assert_snapshot!(own.join("\n"), @"
     fetch         network  read only   asks          built in, untrusted
+    recall        read     read only   runs unasked  built in
     count         read     read only   runs unasked  commands in lango.toml
     fake__echo    read     read only   runs unasked  MCP server fake
     fake__grow    execute  once        asks          MCP server fake

@@ -55,7 +55,7 @@ fn spec_a1_broken_agents_are_reported_at_the_start_and_the_others_are_served() {
     key model agents/key/root_agent.yaml: the key of locked is ${NOT_SET}, which is not set: set it to the key
     link unreadable agents/link/root_agent.yaml cannot be read: No such file or directory
     script model agents/script/root_agent.yaml names agents/script/none.yaml, which does not exist
-    sub tools agents/sub/child.yaml: there is no tool "lamp"; the tools are now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch
+    sub tools agents/sub/child.yaml: there is no tool "lamp"; the tools are now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, recall, load_memory, preload_memory
     syntax invalid agents/syntax/root_agent.yaml:3:14: a bracket is not closed
     twice invalid agents/twice/root_agent.yaml: two agents are named twice; names must be unique in the whole tree
     "#);
