@@ -6,7 +6,7 @@ use std::{
     net::{TcpListener, TcpStream},
     os::unix::{
         fs::PermissionsExt,
-        net::{UnixListener, UnixStream},
+        net::{UnixDatagram, UnixListener, UnixStream},
         process::CommandExt,
     },
     path::{Path, PathBuf},
@@ -80,7 +80,7 @@ impl Sandbox {
 pub(super) struct ProbeProject {
     dir: PathBuf,
     tcp: TcpListener,
-    _unix: UnixListener,
+    _unix: (UnixListener, UnixDatagram),
 }
 
 impl ProbeProject {
@@ -98,7 +98,9 @@ impl ProbeProject {
             fs::write(dir.join(name), "x\n")?;
         }
         let dir = dir.canonicalize()?;
-        let (tcp, unix) = (TcpListener::bind("127.0.0.1:0")?, UnixListener::bind(dir.join("root/socket"))?);
+        let tcp = TcpListener::bind("127.0.0.1:0")?;
+        let unix =
+            (UnixListener::bind(dir.join("root/socket"))?, UnixDatagram::bind(dir.join("root/datagrams"))?);
         Ok(Self { dir, tcp, _unix: unix })
     }
 
@@ -135,7 +137,9 @@ impl ProbeProject {
             Guarantee::NoNetwork => {
                 self.tcp.local_addr().map(|address| ("tcp", address.to_string())).into_iter().collect()
             }
-            Guarantee::NoUnixSockets => vec![at("unix", "root/socket")],
+            Guarantee::NoUnixSockets => {
+                vec![at("unix", "root/socket"), at("datagram", "root/datagrams")]
+            }
             Guarantee::NoSurvivors => vec![("survive", String::new())],
             Guarantee::ProcessesHidden => vec![("signal", std::process::id().to_string())],
         }
@@ -188,6 +192,8 @@ pub(super) fn run_probe(action: &str, arg: &str) -> Result<(), String> {
         "chmod" => fs::set_permissions(path, fs::Permissions::from_mode(0o777)),
         "tcp" => TcpStream::connect(arg).map(drop),
         "unix" => UnixStream::connect(path).map(drop),
+        // A pair is created without `socket`, and can be connected to something else.
+        "datagram" => UnixDatagram::pair().and_then(|(socket, _)| socket.send_to(b"x", path)).map(drop),
         "survive" => survive(),
         "linger" => {
             let _ = rustix::process::setsid();

@@ -162,6 +162,7 @@ fn known_calls() -> seccompiler::Result<BpfProgram> {
 fn arguments(options: FilterOptions) -> seccompiler::Result<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     rules.insert(libc::SYS_socket, refused_sockets(options)?);
+    rules.insert(libc::SYS_socketpair, refused_socket_pairs(options)?);
     let mut namespaces = Vec::new();
     for flag in NAMESPACES {
         let bit = u64::from(flag.cast_unsigned());
@@ -185,7 +186,27 @@ fn arguments(options: FilterOptions) -> seccompiler::Result<BpfProgram> {
     Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch()?)?.try_into()?)
 }
 
-/// The families of sockets that a command may create; `socketpair` is not affected. `read-only` has none.
+/// The bits of a socket type that are not flags.
+const SOCKET_TYPE: u64 = 0xf;
+
+/// Only pairs that stay connected to each other: a datagram socket can send to any path, and a family without paths may reach
+/// the host.
+fn refused_socket_pairs(options: FilterOptions) -> seccompiler::Result<Vec<SeccompRule>> {
+    let family = u64::from(libc::AF_UNIX.cast_unsigned());
+    let mut rules = vec![rule(vec![SeccompCondition::new(0, Width::Dword, Op::Ne, family)?])?];
+    if options.unix_sockets && options.profile == SandboxProfile::Workspace {
+        return Ok(rules);
+    }
+    for kind in (0..=SOCKET_TYPE).filter(|kind| !CONNECTED.contains(kind)) {
+        rules.push(rule(vec![SeccompCondition::new(1, Width::Dword, Op::MaskedEq(SOCKET_TYPE), kind)?])?);
+    }
+    Ok(rules)
+}
+
+/// The types of Unix sockets that cannot leave the pair that they were created in: `SOCK_STREAM` and `SOCK_SEQPACKET`.
+const CONNECTED: [u64; 2] = [1, 5];
+
+/// The families of sockets that a command may create. `read-only` has none.
 fn refused_sockets(options: FilterOptions) -> seccompiler::Result<Vec<SeccompRule>> {
     let mut allowed: Vec<libc::c_int> = Vec::new();
     if options.profile == SandboxProfile::Workspace {
@@ -238,5 +259,19 @@ mod tests {
             }
         }
         assert!(known_calls().unwrap().len() < 4096, "the kernel's limit");
+    }
+
+    #[test]
+    fn pairs_of_connected_sockets_are_the_only_ones() {
+        let options = |profile, unix_sockets| FilterOptions {
+            profile,
+            network: true,
+            unix_sockets,
+            isolation: Isolation::Namespaces,
+        };
+        let count = |options| refused_socket_pairs(options).unwrap().len();
+        assert_eq!(count(options(SandboxProfile::Workspace, true)), 1);
+        assert_eq!(count(options(SandboxProfile::Workspace, false)), 15);
+        assert_eq!(count(options(SandboxProfile::ReadOnly, true)), 15);
     }
 }
