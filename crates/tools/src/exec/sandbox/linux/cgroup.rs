@@ -1,7 +1,8 @@
 //! A control group (version 2) per call, which limits the memory and the processes of the command.
 //!
-//! It is a child of an ancestor of this process's group, because a group that contains processes cannot limit its children. A
-//! user can create it where the system delegates a part of the tree, as systemd does for the services of a user.
+//! It is a child of an ancestor of this process's group, because a group that contains processes cannot limit its children, except
+//! the root of the hierarchy. A user can create it where the system delegates a part of the tree, as systemd does for the
+//! services of a user.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -36,7 +37,8 @@ impl Cgroup {
         let enabled =
             candidates().filter(|dir| has_controllers(dir)).find_map(|dir| Self::create_in(dir, limits));
         enabled.or_else(|| {
-            let delegated = candidates().skip(1).filter(|dir| enable_controllers(dir));
+            // The kernel refuses it for a group with processes, unless it is the root of the hierarchy.
+            let delegated = candidates().filter(|dir| enable_controllers(dir));
             delegated.into_iter().find_map(|dir| Self::create_in(dir, limits))
         })
     }
