@@ -65,10 +65,12 @@ pub(crate) async fn ask(
     style: Style,
 ) -> anyhow::Result<Reply> {
     let prompt = prompt(question);
-    let mut is_expanded = false;
+    let (mut is_expanded, mut has_fold) = (false, false);
     let mut keyboard = RawKeyboard::open()?;
     loop {
-        write!(out, "{}", prompt.render(screen_size(), style, is_expanded))?;
+        let (text, is_folded) = prompt.render(screen_size(), style, is_expanded);
+        has_fold |= is_folded;
+        write!(out, "{text}")?;
         out.flush()?;
         RawKeyboard::discard_input()?;
         // From here on, input answers.
@@ -78,7 +80,7 @@ pub(crate) async fn ask(
         (keyboard, line) = read_line(keyboard, out).await?;
         writeln!(out)?;
         let Some(line) = line else { return Ok(Reply::No(None)) };
-        match interpret(&line, &prompt.hint) {
+        match interpret(&line, &prompt.hint, has_fold) {
             Meaning::Reply(reply) => return Ok(reply),
             Meaning::Expand => is_expanded = true,
             Meaning::Unclear(notice) => writeln!(out, "{}", style.dim(notice))?,
@@ -127,7 +129,8 @@ async fn blocking<T: Send + 'static>(
     Ok((keyboard, result?))
 }
 
-fn interpret(line: &TypedLine, offered: &ApprovalHint) -> Meaning {
+/// `has_fold` says whether a part of the question was folded.
+fn interpret(line: &TypedLine, offered: &ApprovalHint, has_fold: bool) -> Meaning {
     if line.is_burst {
         return Meaning::Unclear(PASTED);
     }
@@ -136,7 +139,7 @@ fn interpret(line: &TypedLine, offered: &ApprovalHint) -> Meaning {
         "y" | "Y" => Meaning::Reply(Reply::Yes),
         "s" | "S" if offered.session => Meaning::Reply(Reply::Session),
         "a" | "A" if offered.always => Meaning::Reply(Reply::Always),
-        "d" | "D" if offered.preview.is_some() => Meaning::Expand,
+        "d" | "D" if has_fold || offered.preview.is_some() => Meaning::Expand,
         "" | "n" | "N" => Meaning::Reply(Reply::No(None)),
         text => return Meaning::Reply(Reply::No(Some(text.to_owned()))),
     };
@@ -185,24 +188,24 @@ mod tests {
         for (text, reply) in
             [("y", Reply::Yes), (" Y ", Reply::Yes), ("s", Reply::Session), ("a", Reply::Always)]
         {
-            assert_eq!(interpret(&typed(text), &all), Meaning::Reply(reply));
+            assert_eq!(interpret(&typed(text), &all, false), Meaning::Reply(reply));
         }
-        assert_eq!(interpret(&typed("d"), &all), Meaning::Expand);
+        assert_eq!(interpret(&typed("d"), &all, false), Meaning::Expand);
         for text in ["", "n", " N"] {
-            assert_eq!(interpret(&typed(text), &all), Meaning::Reply(Reply::No(None)));
+            assert_eq!(interpret(&typed(text), &all, false), Meaning::Reply(Reply::No(None)));
         }
         for text in ["please don't", "yes", "ya", "always", "y y", "a."] {
-            assert_eq!(interpret(&typed(text), &all), no(text));
+            assert_eq!(interpret(&typed(text), &all, false), no(text));
         }
         for text in ["s", "a", "d"] {
-            assert_eq!(interpret(&typed(text), &none), no(text), "not offered");
+            assert_eq!(interpret(&typed(text), &none, false), no(text), "not offered");
         }
         let pasted = |text: &str| TypedLine { is_pasted: true, ..typed(text) };
         for text in ["y", "a", "s", "n", "", "d"] {
-            assert_eq!(interpret(&pasted(text), &all), Meaning::Unclear(PASTED), "{text}");
+            assert_eq!(interpret(&pasted(text), &all, false), Meaning::Unclear(PASTED), "{text}");
         }
-        assert_eq!(interpret(&pasted("use src instead"), &all), no("use src instead"));
+        assert_eq!(interpret(&pasted("use src instead"), &all, false), no("use src instead"));
         let burst = TypedLine { is_burst: true, ..typed("use src instead") };
-        assert_eq!(interpret(&burst, &all), Meaning::Unclear(PASTED));
+        assert_eq!(interpret(&burst, &all, false), Meaning::Unclear(PASTED));
     }
 }

@@ -34,15 +34,20 @@ impl ApprovalPrompt {
         format!("[{}]", offers.join(", "))
     }
 
-    /// The whole prompt. Folded, it has fewer rows than the screen.
-    pub(crate) fn render(&self, size: Option<(usize, usize)>, style: Style, is_expanded: bool) -> String {
+    /// The whole prompt, and whether a part of it is folded. Folded, it has fewer rows than the screen.
+    pub(crate) fn render(
+        &self,
+        size: Option<(usize, usize)>,
+        style: Style,
+        is_expanded: bool,
+    ) -> (String, bool) {
         let (rows, columns) = size.unwrap_or(DEFAULT_SIZE);
         let columns = columns.max(20);
         let wrapped = |text: &str| wrap(&printable(text), columns);
         let sentence = |text: &str| wrap(&break_words(&printable(text), columns), columns);
-        let reason = fold(sentence(&self.hint.question), MAX_REASON, is_expanded);
-        let rules =
-            fold(self.hint.rules.as_deref().map(sentence).unwrap_or_default(), MAX_RULES, is_expanded);
+        let (reason, has_more_reason) = fold(sentence(&self.hint.question), MAX_REASON, is_expanded);
+        let rules = self.hint.rules.as_deref().map(sentence).unwrap_or_default();
+        let (rules, has_more_rules) = fold(rules, MAX_RULES, is_expanded);
         let preview = self.hint.preview.as_deref().map(wrapped).unwrap_or_default();
         // The header, the fold line, the empty line above and the choices, which may take two rows.
         let taken =
@@ -58,17 +63,17 @@ impl ApprovalPrompt {
         }
         lines.extend(rules.iter().map(|row| style.dim(&row.text)));
         lines.extend(reason.iter().map(|row| style.bold(&row.text)));
-        format!("{}\n{}", lines.join("\n"), style.bold(self.choices(hidden > 0)))
+        let is_folded = hidden > 0 || has_more_reason || has_more_rules;
+        (format!("{}\n{}", lines.join("\n"), style.bold(self.choices(is_folded))), is_folded)
     }
 
     /// The tool, its path, and the numbers of added and removed lines.
     fn header(&self, columns: usize) -> String {
         let preview = self.hint.preview.as_deref().unwrap_or_default();
-        let count = |sign: char, header: &str| {
-            preview.lines().filter(|line| line.starts_with(sign) && !line.starts_with(header)).count()
-        };
+        // The names of the files are the first two lines; a later line with the same beginning is content.
+        let count = |sign: char| preview.lines().skip(2).filter(|line| line.starts_with(sign)).count();
         let counts = if preview.starts_with("--- ") {
-            format!("  +{} −{}", count('+', "+++ "), count('-', "--- "))
+            format!("  +{} −{}", count('+'), count('-'))
         } else {
             String::new()
         };
@@ -103,16 +108,17 @@ impl WrappedRow {
     }
 }
 
-fn fold(rows: Vec<WrappedRow>, max: usize, is_expanded: bool) -> Vec<WrappedRow> {
+/// The first rows, and whether there are more.
+fn fold(rows: Vec<WrappedRow>, max: usize, is_expanded: bool) -> (Vec<WrappedRow>, bool) {
     if is_expanded || rows.len() <= max {
-        return rows;
+        return (rows, false);
     }
     let mut rows: Vec<WrappedRow> = rows.into_iter().take(max).collect();
     if let Some(last) = rows.last_mut() {
         last.text.pop();
         last.text.push('…');
     }
-    rows
+    (rows, true)
 }
 
 /// Breaks a sentence between words.
@@ -185,7 +191,7 @@ mod tests {
 
     #[test]
     fn short_diff_is_shown_whole_with_the_question_last() {
-        let text = prompt(&diff(2)).render(Some((24, 80)), Style::new(false), false);
+        let text = prompt(&diff(2)).render(Some((24, 80)), Style::new(false), false).0;
         insta::assert_snapshot!(text, @"
         write_file  src/a.rs  +2 −1
         --- a/src/a.rs
@@ -207,7 +213,7 @@ mod tests {
             [diff(500), long.clone(), format!("--- {long}\n+{long}"), "wide \u{6f22}\n".repeat(400)]
         {
             for (rows, columns) in [(24, 80), (24, 40), (50, 200), (16, 80)] {
-                let text = prompt(&preview).render(Some((rows, columns)), Style::new(false), false);
+                let text = prompt(&preview).render(Some((rows, columns)), Style::new(false), false).0;
                 let taken: usize =
                     text.lines().map(|line| line.chars().count().div_ceil(columns).max(1)).sum();
                 assert!(taken < rows, "{taken} rows of {rows}:\n{text}");
@@ -221,21 +227,41 @@ mod tests {
     fn sentence_that_fills_a_row_has_no_empty_row() {
         let mut prompt = prompt("");
         prompt.hint.question = format!("{} second row", "x".repeat(80));
-        let text = prompt.render(Some((24, 80)), Style::new(false), false);
+        let text = prompt.render(Some((24, 80)), Style::new(false), false).0;
         assert!(text.contains("x\nsecond row\n["), "{text}");
     }
 
     #[test]
     fn expanded_prompt_has_every_line_and_ends_with_the_question() {
-        let text = prompt(&diff(500)).render(Some((24, 80)), Style::new(false), true);
+        let text = prompt(&diff(500)).render(Some((24, 80)), Style::new(false), true).0;
         assert!(text.contains("+line 499") && !text.contains("more rows"), "{text}");
         assert!(text.ends_with("n = no, or type why not]"), "{text}");
     }
 
     #[test]
     fn diff_is_coloured_and_hidden_characters_are_visible() {
-        let text = prompt("--- a\n+++ b\n-old\n+n\u{202e}ew\u{1b}[2J").render(None, Style::new(true), false);
+        let text =
+            prompt("--- a\n+++ b\n-old\n+n\u{202e}ew\u{1b}[2J").render(None, Style::new(true), false).0;
         assert!(text.contains("\u{1b}[31m-old\u{1b}[0m"), "{text:?}");
         assert!(text.contains("\u{1b}[32m+n<U+202E>ew\u{fffd}[2J\u{1b}[0m"), "{text:?}");
+    }
+
+    /// A reason can name more paths than fit: all of them can be seen before the answer.
+    #[test]
+    fn folded_reason_offers_to_show_all() {
+        let mut prompt = prompt("ls");
+        let names: Vec<String> = (0..60).map(|number| format!("`.git/hooks/{number}`")).collect();
+        prompt.hint.question = format!("May exec run? It must write {}.", names.join(", "));
+        let (text, is_folded) = prompt.render(Some((24, 80)), Style::new(false), false);
+        assert!(is_folded && text.contains("d = show all") && !text.contains("hooks/59"), "{text}");
+        let (text, is_folded) = prompt.render(Some((24, 80)), Style::new(false), true);
+        assert!(!is_folded && text.contains("hooks/59"), "{text}");
+    }
+
+    #[test]
+    fn added_lines_that_look_like_a_header_are_counted() {
+        let diff = "--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n--- old\n+++ new\n+two\n";
+        let text = prompt(diff).render(Some((24, 80)), Style::new(false), false).0;
+        assert!(text.starts_with("write_file  src/a.rs  +2 −1\n"), "{text}");
     }
 }
