@@ -16,7 +16,7 @@
 //! call or job, or this program.
 
 pub mod jobs;
-mod notes;
+pub(crate) mod notes;
 pub(crate) mod process;
 pub(crate) mod program;
 mod run;

@@ -6,7 +6,7 @@ use crate::SandboxProfile;
 /// Error texts of the C library for what the sandbox refuses, and what would allow it.
 const REFUSALS: [(&[&str], &str); 4] = [
     (
-        &["Read-only file system"],
+        &["Read-only file system", "EROFS", "read-only file system"],
         "The sandbox lets commands write inside the roots and /tmp. [tools] writable in lango.toml adds directories. Protected \
          paths (.git/config, .git/hooks, lango.toml, .mcp.json, agents) are writable if the argument `protected` names them \
          and a person approves.",
@@ -18,6 +18,8 @@ const REFUSALS: [(&[&str], &str); 4] = [
             "Temporary failure in name resolution",
             "ENETUNREACH",
             "EAI_AGAIN",
+            "ENOTFOUND",
+            "NameResolutionError",
         ],
         "Commands have no network. [tools] network = true in lango.toml allows it.",
     ),
@@ -58,11 +60,6 @@ pub(super) fn note(exit: &CommandExit, output: &str, profile: SandboxProfile) ->
             renamed.join(", ")
         ));
     }
-    if exit.truncated {
-        notes.push(
-            "The roots have too many files to search all of them for protected and denied ones.".to_owned(),
-        );
-    }
     let failed = exit.status.is_some_and(|status| !status.success());
     for (texts, hint) in REFUSALS.iter().filter(|_| failed) {
         if texts.iter().any(|text| output.contains(text)) {
@@ -74,6 +71,18 @@ pub(super) fn note(exit: &CommandExit, output: &str, profile: SandboxProfile) ->
         }
     }
     (!notes.is_empty()).then(|| notes.join(" "))
+}
+
+/// What would allow what the sandbox refused to a server, by its standard error.
+pub(crate) fn server_note(stderr: &str) -> Option<String> {
+    let refused = |(texts, _): &&(&[&str], &str)| texts.iter().any(|text| stderr.contains(text));
+    let hints: Vec<&str> = REFUSALS.iter().filter(refused).map(|(_, hint)| *hint).collect();
+    (!hints.is_empty()).then(|| {
+        format!(
+            "It runs in the sandbox. {} sandbox = \"off\" in its [mcp] section runs it without.",
+            hints.join(" ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -94,6 +103,12 @@ mod tests {
         let read_only = note(&exit(1), text, SandboxProfile::ReadOnly).unwrap();
         assert!(read_only.contains("classified as read-only"), "{read_only}");
         assert_eq!(note(&exit(0), text, SandboxProfile::Workspace), None);
+        let npx = "npm error code EAI_AGAIN\nnpm error EROFS: read-only file system, mkdir '/u/.npm'";
+        let server = server_note(npx).unwrap();
+        for setting in ["[tools] network = true", "[tools] writable", "sandbox = \"off\""] {
+            assert!(server.contains(setting), "{server}");
+        }
+        assert_eq!(server_note("invalid argument"), None);
         let network =
             note(&exit(6), "curl: (6) Could not resolve host: x", SandboxProfile::Workspace).unwrap();
         assert!(network.contains("[tools] network = true"), "{network}");

@@ -8,6 +8,7 @@ use super::ServerEnv;
 use crate::{
     SandboxProfile,
     exec::{
+        notes,
         process::ProcessGroupGuard,
         program::{ProgramInput, SandboxedProgram},
         sandbox::{NOT_CONFINED, SandboxedCommand},
@@ -19,6 +20,7 @@ use crate::{
 pub(super) struct StdioProgram {
     group: ProcessGroupGuard,
     stderr: StderrTail,
+    is_confined: bool,
 }
 
 impl StdioProgram {
@@ -47,7 +49,7 @@ impl StdioProgram {
         };
         let tail = StderrTail::default();
         tokio::spawn(tail.clone().read_from(stderr));
-        Ok((Self { group, stderr: tail }, stdout, stdin))
+        Ok((Self { group, stderr: tail, is_confined: false }, stdout, stdin))
     }
 
     /// Like [`start`](Self::start), in the sandbox.
@@ -77,7 +79,7 @@ impl StdioProgram {
         };
         let tail = StderrTail::default();
         tokio::spawn(tail.clone().read_from(stderr));
-        Ok((Self { group, stderr: tail }, stdout, stdin))
+        Ok((Self { group, stderr: tail, is_confined: true }, stdout, stdin))
     }
 
     /// Why the sandbox did not start the program, after its output has ended.
@@ -85,9 +87,11 @@ impl StdioProgram {
         self.group.failure().await
     }
 
-    /// The end of its standard error.
+    /// The end of its standard error, with the settings that would allow what the sandbox refused.
     pub(super) fn stderr(&self) -> Option<String> {
-        self.stderr.text()
+        let text = self.stderr.text()?;
+        let note = notes::server_note(&text).filter(|_| self.is_confined);
+        Some(note.map_or_else(|| text.clone(), |note| format!("{text} ({note})")))
     }
 }
 
