@@ -50,7 +50,7 @@ pub mod tool;
 pub use error::ToolsError;
 pub use host::{AppUser, ArtifactBody, ArtifactFile, ToolHost};
 pub use mask::Mask;
-pub use outputs::OutputStore;
+pub use outputs::{OutputStore, is_untrusted_handle};
 pub use policy::RuleBook;
 pub use registry::ToolRegistry;
 pub use tool::{Effect, Safety, SandboxAccess, SandboxProfile, Spec, Tool, ToolReply, ToolRequest};

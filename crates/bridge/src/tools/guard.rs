@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use tools::{
     AppUser, Mask, RuleBook, Safety, SandboxAccess, SandboxProfile, Tool,
     policy::{
-        CommandSandbox, Decision, LazyCommandSandbox, PathScope, PlacedRule, Policy, PolicyRequest,
+        self, CommandSandbox, Decision, LazyCommandSandbox, PathScope, PlacedRule, Policy, PolicyRequest,
         PolicyRule, ProtectedPaths, RulePlace, SandboxCapability, SearchPath, StoredRule, Verdict,
     },
 };
@@ -121,7 +121,7 @@ impl Guard {
 
     /// The sandbox, which must be probed on a blocking thread before a call that acts is decided on.
     pub(crate) fn sandbox_to_probe(&self, tool: &dyn Tool) -> Option<LazyCommandSandbox> {
-        (tool.spec().safety != Safety::Read).then(|| self.sandbox.clone())
+        needs_sandbox(tool).then(|| self.sandbox.clone())
     }
 
     /// Whether the question would go to a user who may not approve.
@@ -168,8 +168,7 @@ impl Guard {
             .with_search_path(self.search_path.clone());
         let (target, source) = (tool.target(args), context.state(UNTRUSTED));
         let unprobed = CommandSandbox::new(SandboxCapability::none());
-        let reads = tool.spec().safety == Safety::Read;
-        let sandbox = if reads { &unprobed } else { self.sandbox.get() };
+        let sandbox = if needs_sandbox(tool) { self.sandbox.get() } else { &unprobed };
         let request = PolicyRequest {
             target: target.as_deref(),
             tainted_by: source.as_ref().and_then(Value::as_str),
@@ -181,8 +180,13 @@ impl Guard {
         let place = RulePlace { folder, workdir };
         let (verdict, outdated) = self.with_stored_rules((&request, &scope), &place, context);
         let verdict = with_review(tool, verdict);
-        let reaches_network = !sandbox.blocks_network(profile(&verdict));
-        Evaluation { is_untrusted: request.runs_script() && reaches_network, verdict, place, outdated }
+        // An earlier script had the widest profile, for all that is known here.
+        let ran_in = if request.runs_script() { profile(&verdict) } else { SandboxProfile::Workspace };
+        let reaches_network = !sandbox.blocks_network(ran_in);
+        let handle = args.get("handle").and_then(Value::as_str);
+        let is_untrusted = request.returns_script_output() && reaches_network
+            || handle.is_some_and(tools::is_untrusted_handle);
+        Evaluation { verdict, place, outdated, is_untrusted }
     }
 
     fn with_stored_rules(
@@ -273,6 +277,11 @@ impl Evaluation {
         let sandbox = SandboxAccess { profile: profile(&self.verdict), protected: self.verdict.protected };
         GuardDecision::Run { sandbox, is_untrusted: self.is_untrusted }
     }
+}
+
+/// Whether the decision on a call depends on the sandbox.
+fn needs_sandbox(tool: &dyn Tool) -> bool {
+    tool.spec().safety != Safety::Read || policy::returns_earlier_output(tool.spec())
 }
 
 fn profile(verdict: &Verdict) -> SandboxProfile {

@@ -78,7 +78,7 @@ impl Toolbox {
         let watchdog = Watchdog::new(own_executable());
         let context = ExecToolContext {
             roots,
-            outputs: outputs.clone(),
+            outputs: if config.network { outputs.clone().untrusted() } else { outputs.clone() },
             env: config.environment.clone(),
             sandbox: sandbox.clone(),
             watchdog: watchdog.clone(),
@@ -177,6 +177,7 @@ fn sandbox_config(settings: &Settings) -> SandboxConfig {
             data_dir: real(&settings.home),
             agents_dir: settings.agents_dir.location().map(real),
             deny: deny_list(settings),
+            denied: Vec::new(),
             home: real(&home),
             network: config.network,
             unix_sockets: config.unix_sockets,

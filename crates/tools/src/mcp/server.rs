@@ -114,6 +114,8 @@ fn stderr_suffix(program: Option<&StdioProgram>) -> String {
 
 impl McpServer {
     pub(super) fn new(config: McpServerConfig, env: ServerEnv) -> Self {
+        let outputs = if config.trusted { env.outputs } else { env.outputs.untrusted() };
+        let env = ServerEnv { outputs, ..env };
         Self {
             config,
             env,

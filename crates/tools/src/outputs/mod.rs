@@ -29,7 +29,12 @@ pub struct OutputStore {
     /// When the files exceed this size, the oldest are deleted.
     max_bytes: u64,
     mask: Mask,
+    /// Whether outputs are untrusted text, which their handles show.
+    is_untrusted: bool,
 }
+
+/// The prefix of the handles of outputs that are untrusted text, in this session or another one.
+const UNTRUSTED: &str = "net-";
 
 /// The kind of a stored file. It is the prefix of the handle, so that a handle of one kind is not accepted for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +52,14 @@ impl HandleKind {
     }
 }
 
+/// Whether a handle names untrusted text.
+pub fn is_untrusted_handle(handle: &str) -> bool {
+    handle.starts_with(UNTRUSTED)
+}
+
 impl OutputStore {
     pub fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), max_bytes: DEFAULT_MAX_BYTES, mask: Mask::default() }
+        Self { dir: dir.to_owned(), max_bytes: DEFAULT_MAX_BYTES, mask: Mask::default(), is_untrusted: false }
     }
 
     /// Sets the size limit. It is enforced after each output, so the store may exceed it for a moment.
@@ -62,17 +72,24 @@ impl OutputStore {
         Self { mask, ..self }
     }
 
+    /// The same store, for outputs that are untrusted text.
+    pub fn untrusted(self) -> Self {
+        Self { is_untrusted: true, ..self }
+    }
+
     pub(crate) fn create(&self, kind: HandleKind) -> Result<(String, File), ToolsError> {
         let fail = |source| ToolsError::OutputStore { source };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(fail)?;
         let random = uuid::Uuid::new_v4().simple().to_string();
-        let handle = format!("{}{}", kind.prefix(), &random[..16]);
+        let prefix = if self.is_untrusted && kind == HandleKind::Output { UNTRUSTED } else { kind.prefix() };
+        let handle = format!("{prefix}{}", &random[..16]);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.dir.join(&handle));
         Ok((handle, file.map_err(fail)?))
     }
 
     pub(crate) fn open(&self, kind: HandleKind, handle: &str) -> Result<File, ToolsError> {
-        let random = handle.strip_prefix(kind.prefix()).unwrap_or_default();
+        let untrusted = handle.strip_prefix(UNTRUSTED).filter(|_| kind == HandleKind::Output);
+        let random = untrusted.or_else(|| handle.strip_prefix(kind.prefix())).unwrap_or_default();
         if random.len() != 16 || !random.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(ToolsError::UnknownHandle { handle: handle.to_owned() });
         }
@@ -128,6 +145,11 @@ mod tests {
         let again = OutputStore::new(&store_dir);
         assert_eq!(io::read_to_string(again.open(HandleKind::Output, &handle).unwrap()).unwrap(), "text");
         assert!(again.open(HandleKind::Edit, &handle.replace("out-", "edit-")).is_err());
+        let (untrusted, _) = OutputStore::new(&store_dir).untrusted().create(HandleKind::Output).unwrap();
+        assert!(is_untrusted_handle(&untrusted) && !is_untrusted_handle(&handle));
+        assert!(again.open(HandleKind::Output, &untrusted).is_ok());
+        assert!(again.open(HandleKind::Output, &untrusted.replace("net-", "out-")).is_err());
+        assert!(again.open(HandleKind::Edit, &untrusted).is_err());
         for handle in
             ["", "out-", "out-../../../../etc", "/etc/passwd", "out-0000000000000000", "out-00000000000000é"]
         {

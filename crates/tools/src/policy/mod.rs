@@ -51,8 +51,13 @@ use crate::{Safety, Spec};
 
 /// The tools that run a script in the sandbox.
 const SCRIPT_TOOLS: [&str; 2] = ["exec", "exec_start"];
+/// The tools that return the output of an earlier script, possibly of another session.
+const OUTPUT_TOOLS: [&str; 2] = ["exec_status", "exec_stop"];
 /// The tools that change one file inside a writable root, and nothing else.
 const FILE_TOOLS: [&str; 3] = ["write_file", "edit_file", "undo_edit"];
+
+/// The longest list of protected paths that a call may name: a person sees all of it in the question.
+const MAX_NAMED_PATHS: usize = 240;
 
 /// The rules of one agent. If none applies, read-only tools are allowed and all others ask.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -85,6 +90,11 @@ impl<'a> PolicyRequest<'a> {
     /// Whether the call runs a script in the sandbox.
     pub fn runs_script(&self) -> bool {
         self.script().is_some()
+    }
+
+    /// Whether the result may be the output of a script: of this call, or of an earlier one.
+    pub fn returns_script_output(&self) -> bool {
+        self.runs_script() || returns_earlier_output(self.spec)
     }
 
     /// The script that the call would run.
@@ -120,6 +130,11 @@ impl<'a> PolicyRequest<'a> {
         let stored = if is_complete || self.script().is_none() { self.stored } else { &[] };
         Self { mode, stored, ..*self }
     }
+}
+
+/// Whether a tool returns the output of earlier scripts.
+pub fn returns_earlier_output(spec: &Spec) -> bool {
+    OUTPUT_TOOLS.contains(&spec.name.as_str())
 }
 
 /// A decision with its reason.
@@ -258,7 +273,13 @@ fn ask_for_paths(verdict: Verdict, request: &PolicyRequest<'_>, scope: &PathScop
         let denial = Verdict::new(Decision::Deny, format!("`{above}` contains a whole root"));
         return Verdict { remedy, ..denial };
     }
-    let asks = format!("it must write the protected path `{}`", named.join("`, `"));
+    let names = named.join("`, `");
+    if names.len() > MAX_NAMED_PATHS {
+        let remedy = Some("name fewer or shorter paths in the argument `protected`".to_owned());
+        let denial = Verdict::new(Decision::Deny, "a question with so many protected paths cannot be read");
+        return Verdict { remedy, ..denial };
+    }
+    let asks = format!("it must write the protected path `{names}`");
     let reason = match verdict.decision {
         Decision::Ask => format!("{}; {asks}", verdict.reason),
         Decision::Allow | Decision::Deny => asks,
