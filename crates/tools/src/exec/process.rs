@@ -75,8 +75,6 @@ pub(crate) struct CommandExit {
     pub(crate) exceeded: Vec<Exceeded>,
     /// Protected files that the command created; they were renamed.
     pub(crate) quarantined: Vec<PathBuf>,
-    /// The roots have more files than were searched for protected and denied ones.
-    pub(crate) truncated: bool,
     /// Why the command was not started.
     pub(crate) failure: Option<String>,
 }
@@ -317,7 +315,6 @@ impl Processes {
                 left_behind: end.left_behind,
                 exceeded: end.exceeded,
                 quarantined: end.quarantined,
-                truncated: end.truncated,
                 failure: None,
             },
             Some(SandboxOutcome::Failed(why)) => {

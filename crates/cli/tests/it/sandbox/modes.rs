@@ -1,6 +1,6 @@
 //! Approval modes and rules for every user, and where the system refuses namespaces, so that `workspace` is incomplete.
 
-use super::{Condition, Project, exec, without_namespaces};
+use super::{Condition, Project, exec, without_namespaces, without_sandbox};
 use crate::{
     common::{QUESTION, Terminal, TestEnv},
     tools::{exec as exec_call, one_by_one},
@@ -62,4 +62,28 @@ fn command_for_an_incomplete_profile_asks_every_time_and_names_the_guarantee() {
         terminal.quit();
     });
     assert!(env.workdir().join("made").exists());
+}
+
+/// Where nothing can be confined, commands that only read ask too, whatever rules and modes say; tools that read do not.
+#[test]
+fn command_that_only_reads_asks_where_the_read_only_profile_is_incomplete() {
+    for condition in Condition::all() {
+        let project = Project::new(condition);
+        let read = serde_json::json!({"name": "read_file", "args": {"path": "plain.txt"}});
+        project.script(&[exec("cat plain.txt"), read]);
+        let run = |mode: &[&str]| {
+            without_sandbox(|| project.output(&[&["run", "--json"], mode, &["go"]].concat(), &[]))
+        };
+        for mode in [&["--mode", "ask"], &["--mode", "plan"]] {
+            let output = run(mode);
+            let missing =
+                "the sandbox of this machine does not guarantee \\\"no writing outside the roots\\\"";
+            assert!(output.contains(missing), "{condition:?}, {mode:?}: {output}");
+            assert_eq!(output.matches("plain\\n").count(), 1, "{condition:?}, {mode:?}: {output}");
+        }
+        let output = run(&["--mode", "auto"]);
+        assert!(output.contains("the mode auto is not available"), "{condition:?}: {output}");
+        let doctor = without_sandbox(|| project.output(&["doctor"], &[]));
+        assert!(doctor.contains("Commands can do whatever this program can"), "{condition:?}: {doctor}");
+    }
 }

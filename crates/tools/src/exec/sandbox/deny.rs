@@ -152,7 +152,8 @@ fn expand(path: &Path) -> Vec<PathBuf> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
     let glob = name.to_string_lossy();
     if !glob.contains('*') {
-        return path.canonicalize().into_iter().collect();
+        // Most do not exist, which takes one call to see; resolving takes one for each component.
+        return path.exists().then(|| path.canonicalize().ok()).flatten().into_iter().collect();
     }
     let Ok(entries) = dir.read_dir() else { return Vec::new() };
     let matching =

@@ -53,9 +53,6 @@ pub(crate) struct CommandEnd {
     /// Protected files that the command created; they were renamed.
     #[serde(default)]
     pub(crate) quarantined: Vec<PathBuf>,
-    /// The roots have more files than were searched for protected and denied ones.
-    #[serde(default)]
-    pub(crate) truncated: bool,
 }
 
 /// A request of the program to a running command.

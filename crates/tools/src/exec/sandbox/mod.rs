@@ -168,7 +168,8 @@ impl Sandbox {
     }
 
     /// The strictest sandbox of this system. It runs commands to find out what works, and blocks.
-    pub fn build(config: SandboxConfig) -> Self {
+    pub fn build(mut config: SandboxConfig) -> Self {
+        config.settings.denied.extend(survey::denied_in_system(&config.settings));
         let SandboxSettings { network, unix_sockets, .. } = config.settings;
         let full = Confinement::Full { network, unix_sockets };
         let sandbox = Self { confinement: full, config: Some(Arc::new(config)) };

@@ -14,6 +14,8 @@ use crate::SandboxProfile;
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MountPlan {
     pub(super) mounts: Vec<(PathBuf, MountKind)>,
+    /// Directories in which commands can replace paths by links. Paths inside them have none.
+    pub(super) changeable: Vec<PathBuf>,
 }
 
 /// What is mounted at a path.
@@ -58,20 +60,34 @@ impl MountPlan {
             mounts.insert("/dev/pts".into(), MountKind::Pts);
         }
         mounts.extend(host.writable.iter().map(|path| (path.clone(), MountKind::ReadWrite)));
-        for path in survey.protected.keys() {
-            for ancestor in ancestors_below(path, &host.writable) {
+        let is_protected = |path: &Path| {
+            path.ancestors()
+                .any(|above| survey.protected.contains_key(above) || survey.denied.contains(above))
+        };
+        for path in survey.protected.keys().chain(&survey.denied) {
+            let pinned = ancestors_below(path, &host.writable);
+            for ancestor in pinned.into_iter().filter(|ancestor| !is_protected(ancestor)) {
                 mounts.entry(ancestor).or_insert(MountKind::ReadWrite);
             }
         }
         mounts.extend(survey.protected.keys().map(|path| (path.clone(), MountKind::ReadOnly)));
         let mounted: BTreeSet<PathBuf> = mounts.keys().cloned().collect();
         let is_visible = |path: &Path| path.ancestors().any(|ancestor| mounted.contains(ancestor));
-        let denied: Vec<&PathBuf> = survey.denied.iter().filter(|path| is_visible(path)).collect();
+        // The mask of a directory is empty.
+        let is_masked = |path: &Path| path.ancestors().skip(1).any(|above| survey.denied.contains(above));
+        let denied: Vec<&PathBuf> =
+            survey.denied.iter().filter(|path| is_visible(path) && !is_masked(path)).collect();
         for path in &denied {
             mounts.retain(|inner, _| !inner.starts_with(path));
         }
         mounts.extend(denied.into_iter().map(|path| (path.clone(), MountKind::Denied)));
-        Self { mounts: without_redundant(mounts) }
+        let changeable = host.roots.iter().chain(&host.writable).cloned().collect();
+        Self { mounts: without_redundant(mounts), changeable }
+    }
+
+    /// Whether a command of this machine can replace a component of the path by a link.
+    pub(super) fn is_changeable(&self, path: &Path) -> bool {
+        self.changeable.iter().any(|top| path.starts_with(top))
     }
 
     /// The kind of the innermost mount that contains a path.
@@ -82,7 +98,8 @@ impl MountPlan {
 }
 
 /// The directories between a writable directory and a path in it. Each becomes a mount point of its own, because a mount point
-/// cannot be renamed: renaming a directory would move the protected path away, and another one could take its place.
+/// cannot be renamed: renaming a directory would move the protected path away, and another one could take its place. A denied
+/// file would move too, past the survey of another command.
 fn ancestors_below(path: &Path, writable: &[PathBuf]) -> Vec<PathBuf> {
     let Some(top) = writable.iter().filter(|top| path.starts_with(top)).min() else { return Vec::new() };
     let inside = path.ancestors().skip(1).take_while(|dir| *dir != top && dir.starts_with(top));
@@ -189,6 +206,30 @@ mod tests {
         ro           /usr
         ");
         assert_eq!(plan.kind_at(Path::new("/u/ann/project/a/b/.git/hooks/x")), Some(MountKind::ReadOnly));
+    }
+
+    #[test]
+    fn directories_above_a_denied_file_stay_in_place_and_protected_ones_read_only() {
+        let mut survey = Survey::default();
+        for path in ["/u/ann/project/agents", "/u/ann/project/agents/lib/.git/config"] {
+            survey.protected.insert(path.into(), Protection::Existing);
+        }
+        survey.denied =
+            paths(&["/u/ann/project/a/b/.env", "/u/ann/project/.ssh", "/u/ann/project/.ssh/id_rsa"])
+                .into_iter()
+                .collect();
+        let host = HostDirs { readable: Vec::new(), ..host() };
+        let plan = MountPlan::new(&host, &survey, SandboxProfile::Workspace, 64 << 20);
+        let inside =
+            plan.to_string().lines().filter(|line| line.contains("/project")).collect::<Vec<_>>().join("\n");
+        insta::assert_snapshot!(inside, @"
+        rw           /u/ann/project
+        denied       /u/ann/project/.ssh
+        rw           /u/ann/project/a
+        rw           /u/ann/project/a/b
+        denied       /u/ann/project/a/b/.env
+        ro           /u/ann/project/agents
+        ");
     }
 
     #[test]

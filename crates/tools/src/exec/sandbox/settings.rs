@@ -33,6 +33,8 @@ pub struct SandboxSettings {
     /// The directory of the agents, which commands cannot change.
     pub agents_dir: Option<PathBuf>,
     pub deny: DenyList,
+    /// Denied files outside the roots, which are searched once, when the sandbox is built.
+    pub denied: Vec<PathBuf>,
     pub network: bool,
     pub unix_sockets: bool,
     pub limits: SandboxLimits,
@@ -56,7 +58,7 @@ pub struct SandboxLimits {
     pub memory_bytes: u64,
     /// Processes and threads of a command.
     pub processes: u64,
-    /// How many directory entries are searched for protected and denied files.
+    /// How many directory entries are searched for protected and denied files. Where there are more, no command runs.
     pub scan_entries: usize,
 }
 
@@ -67,7 +69,7 @@ impl Default for SandboxLimits {
             file_bytes: 16 << 30,
             memory_bytes: default_memory(),
             processes: DEFAULT_PROCESSES,
-            scan_entries: 200_000,
+            scan_entries: 3_000_000,
         }
     }
 }

@@ -7,11 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{repository, settings::SandboxSettings};
+use super::{plan::HostDirs, repository, settings::SandboxSettings};
 use crate::SandboxProfile;
 
 /// Configuration of this program at the top of a root: a command cannot create it either.
 const OWN_FILES: [&str; 2] = ["lango.toml", ".mcp.json"];
+
+/// System directories whose files come from packages or from the kernel. [`LOCAL`] is the exception in `/usr`.
+const WITHOUT_SECRETS: [&str; 12] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/sys", "/nix", "/gnu", "/snap", "/var"];
+const LOCAL: &str = "/usr/local";
 
 /// Protected and denied paths. All are absolute; those that exist are without links.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,6 +65,17 @@ impl Protection {
     }
 }
 
+/// The denied files in the directories that commands can read besides the roots: system directories and toolchains. They are
+/// searched once, because commands cannot change them.
+pub(super) fn denied_in_system(settings: &SandboxSettings) -> Vec<PathBuf> {
+    let host = HostDirs::find(settings, SandboxProfile::Workspace);
+    let is_searched = |dir: &PathBuf| !WITHOUT_SECRETS.iter().any(|top| dir.starts_with(top));
+    let tops = host.readable.into_iter().filter(is_searched).chain([PathBuf::from(LOCAL)]);
+    let mut walk = Walk { settings, writable: &[], entries: 0, found: Survey::default() };
+    walk.run(tops.filter(|dir| dir.is_dir()).collect());
+    walk.found.denied.into_iter().collect()
+}
+
 impl Survey {
     /// Searches the disk. `granted` paths are not protected.
     pub(super) fn take(settings: &SandboxSettings, profile: SandboxProfile, granted: &[PathBuf]) -> Self {
@@ -78,6 +94,7 @@ impl Survey {
         walk.run(tops.into_iter().cloned().collect());
         let mut survey = walk.found;
         survey.truncated = walk.entries > settings.limits.scan_entries;
+        survey.denied.extend(settings.denied.iter().cloned());
         survey.denied.extend(settings.deny.existing_paths());
         survey.denied.extend(settings.data_dir.canonicalize());
         survey.drop_unwritable(&writable);
@@ -164,20 +181,14 @@ impl Walk<'_> {
         for entry in entries.flatten() {
             self.entries += 1;
             let (name, Ok(kind)) = (entry.file_name(), entry.file_type()) else { continue };
-            let Some(name) = name.to_str() else {
-                queue.extend(kind.is_dir().then(|| entry.path()));
-                continue;
-            };
-            shape.add(name);
-            if self.settings.deny.matches_name(name) {
-                self.deny(&entry.path());
-            }
-            let is_known = self.found.protected.contains_key(&entry.path());
-            if is_writable && name == ".git" && !is_known {
-                repository::protect(&entry.path(), &mut self.found);
-            } else if is_writable && OWN_FILES.contains(&name) && !is_known {
-                self.found.protect(&entry.path(), None);
-            } else if kind.is_dir() {
+            let is_special = name.to_str().is_some_and(|name| {
+                shape.add(name);
+                if self.settings.deny.matches_name(name) {
+                    self.deny(&entry.path());
+                }
+                is_writable && self.protect(name, &entry)
+            });
+            if kind.is_dir() && !is_special {
                 queue.push_back(entry.path());
             }
         }
@@ -186,9 +197,45 @@ impl Walk<'_> {
         }
     }
 
+    /// Protects an entry if its name says so. Returns whether it does.
+    fn protect(&mut self, name: &str, entry: &fs::DirEntry) -> bool {
+        let is_repository = name == ".git";
+        if (!is_repository && !OWN_FILES.contains(&name)) || self.found.protected.contains_key(&entry.path())
+        {
+            return false;
+        }
+        if is_repository {
+            repository::protect(&entry.path(), &mut self.found);
+        } else {
+            self.found.protect(&entry.path(), None);
+        }
+        true
+    }
+
     fn deny(&mut self, path: &Path) {
         if self.settings.deny.denies(path) {
             self.found.denied.extend(path.canonicalize());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::settings::RootAccess, *};
+
+    #[test]
+    fn survey_of_more_files_than_the_limit_is_truncated() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let mut settings = SandboxSettings {
+            roots: vec![RootAccess { path: dir.path().to_owned(), write: false }],
+            ..SandboxSettings::default()
+        };
+        for (limit, is_truncated) in [(2, true), (3, false)] {
+            settings.limits.scan_entries = limit;
+            assert_eq!(Survey::take(&settings, SandboxProfile::ReadOnly, &[]).truncated, is_truncated);
         }
     }
 }

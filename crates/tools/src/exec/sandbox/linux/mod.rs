@@ -9,7 +9,9 @@ mod mounts;
 mod namespaces;
 mod placeholder;
 mod quarantine;
+mod renewal;
 mod seccomp;
+mod strict;
 mod supervisor;
 
 use std::{os::unix::net::UnixStream, path::PathBuf, time::Duration};

@@ -4,19 +4,23 @@
 //! mount point would end the protection in the other commands.
 
 use std::{
-    ffi::OsString,
-    fs::{self, DirBuilder, File, OpenOptions},
+    ffi::{OsStr, OsString},
+    fs::File,
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{AtFlags, FlockOperation},
+    fs::{AtFlags, FlockOperation, Mode, OFlags},
+    io::Errno,
     mount::UnmountFlags,
 };
 
-use super::super::survey::{PLACEHOLDER_MODE, PLACEHOLDER_TEXT, Protection, Survey};
+use super::{
+    super::survey::{PLACEHOLDER_MODE, PLACEHOLDER_TEXT, Protection, Survey},
+    strict,
+};
 
 /// The placeholders of one command.
 #[derive(Debug, Default)]
@@ -26,7 +30,7 @@ pub(super) struct Placeholders(Vec<Placeholder>);
 struct Placeholder {
     path: PathBuf,
     name: OsString,
-    parent: File,
+    parent: OwnedFd,
     /// Holds the lock.
     file: File,
     is_dir: bool,
@@ -70,20 +74,19 @@ impl Placeholders {
 
 impl Placeholder {
     fn create(path: &Path, is_dir: bool) -> io::Result<Self> {
-        let (parent, name) = path.parent().zip(path.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = File::open(parent)?;
+        let (parent, name) = strict::open_parent(path)?;
         // Another command may remove it between the creation and the lock.
         for _ in 0..100 {
             if is_dir {
-                create_dir(path)?;
+                create_dir(&parent, name)?;
             } else {
-                create_file(path)?;
+                create_file(&parent, name)?;
             }
-            let file = File::open(path)?;
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = File::from(rustix::fs::openat(&parent, name, flags, Mode::empty())?);
             rustix::fs::flock(&file, FlockOperation::LockShared)?;
-            if fs::symlink_metadata(path)
-                .is_ok_and(|now| file.metadata().is_ok_and(|held| held.ino() == now.ino()))
-            {
+            let now = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW);
+            if now.is_ok_and(|now| file.metadata().is_ok_and(|held| held.ino() == now.st_ino)) {
                 return Ok(Self { path: path.to_owned(), name: name.to_owned(), parent, file, is_dir });
             }
         }
@@ -112,18 +115,51 @@ impl Placeholder {
     }
 }
 
-fn create_dir(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o755).create(path) {
-        Ok(()) => fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(PLACEHOLDER_MODE)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+fn create_dir(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
+        Ok(()) => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let dir = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+            Ok(rustix::fs::fchmod(dir, Mode::from_raw_mode(PLACEHOLDER_MODE))?)
+        }
+        Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 
-fn create_file(path: &Path) -> io::Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o644).open(path) {
-        Ok(mut file) => file.write_all(PLACEHOLDER_TEXT.as_bytes()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+fn create_file(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o644)) {
+        Ok(file) => File::from(file).write_all(PLACEHOLDER_TEXT.as_bytes()),
+        Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command that runs meanwhile replaces a directory by a link after the survey.
+    #[test]
+    fn placeholder_is_not_created_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("outside")).unwrap();
+        std::fs::create_dir_all(base.join("root")).unwrap();
+        std::os::unix::fs::symlink("../outside", base.join("root/sub")).unwrap();
+        for missing in [Protection::MissingDir, Protection::MissingFile] {
+            let mut survey = Survey::default();
+            survey.protected.insert(base.join("root/sub/hooks"), missing);
+            let error = Placeholders::create(&survey).unwrap_err();
+            assert!(error.contains("could not be protected"), "{error}");
+            assert!(!base.join("outside/hooks").exists());
+        }
+        let mut survey = Survey::default();
+        survey.protected.insert(base.join("root/hooks"), Protection::MissingDir);
+        let placeholders = Placeholders::create(&survey).unwrap();
+        assert!(base.join("root/hooks").is_dir());
+        placeholders.delete();
+        assert!(!base.join("root/hooks").exists());
     }
 }

@@ -5,11 +5,15 @@
 
 use std::{
     fs,
-    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
-use super::super::{messages::Launch, repository, survey::Survey};
+use rustix::fs::AtFlags;
+
+use super::{
+    super::{messages::Launch, repository, survey::Survey},
+    strict,
+};
 
 const SUFFIX: &str = "quarantined";
 
@@ -33,8 +37,7 @@ pub(super) fn quarantine(launch: &Launch, before: &Survey) -> Vec<PathBuf> {
             continue;
         }
         renamed.extend(rename(path));
-        // If it fails, the link is missing, which makes no program run.
-        let _ = symlink(target, path);
+        restore_link(target, path);
     }
     renamed
 }
@@ -47,13 +50,41 @@ fn is_git_file(path: &Path) -> bool {
 
 /// Renames a file beside itself, and returns the new path.
 fn rename(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.to_str()?;
-    let free = (0..1000).map(|number| {
-        path.with_file_name(match number {
-            0 => format!("{name}.{SUFFIX}"),
-            number => format!("{name}.{SUFFIX}-{number}"),
-        })
+    let (parent, name) = strict::open_parent(path).ok()?;
+    let base = name.to_str()?;
+    let free = (0..1000).map(|number| match number {
+        0 => format!("{base}.{SUFFIX}"),
+        number => format!("{base}.{SUFFIX}-{number}"),
     });
-    let target = free.into_iter().find(|path| fs::symlink_metadata(path).is_err())?;
-    fs::rename(path, &target).is_ok().then_some(target)
+    let is_free =
+        |new: &String| rustix::fs::statat(&parent, new.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_err();
+    let new = free.into_iter().find(is_free)?;
+    rustix::fs::renameat(&parent, name, &parent, new.as_str()).is_ok().then(|| path.with_file_name(new))
+}
+
+/// Creates a link. If it fails, the link is missing, which makes no program run.
+fn restore_link(target: &Path, path: &Path) {
+    if let Ok((parent, name)) = strict::open_parent(path) {
+        let _ = rustix::fs::symlinkat(target, parent, name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_behind_a_link_is_not_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("outside")).unwrap();
+        fs::write(base.join("outside/config"), "").unwrap();
+        std::os::unix::fs::symlink("outside", base.join("link")).unwrap();
+        assert_eq!(rename(&base.join("link/config")), None);
+        let first = base.join("outside/config.quarantined");
+        assert_eq!(rename(&base.join("outside/config")), Some(first.clone()));
+        fs::write(base.join("outside/config"), "").unwrap();
+        assert_eq!(rename(&base.join("outside/config")), Some(base.join("outside/config.quarantined-1")));
+        assert!(first.exists());
+    }
 }

@@ -13,12 +13,13 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 
 use super::{
     super::{
         CONFINE, INIT,
         plan::{HostDirs, MountPlan},
+        settings::SandboxSettings,
         survey::Survey,
     },
     CommandEnd, Control, InitLaunch, Isolation, Launch, SandboxOutcome,
@@ -27,7 +28,9 @@ use super::{
     landlock::{Denial, FileRules, ReadRules},
     mounts, namespaces,
     placeholder::Placeholders,
-    quarantine, stdin_socket,
+    quarantine,
+    renewal::MountRenewal,
+    stdin_socket,
 };
 use crate::SandboxProfile;
 
@@ -47,9 +50,12 @@ pub(in super::super) fn run_supervisor() -> Result<(), String> {
 fn supervise(socket: &UnixStream, launch: &Launch, files: &[OwnedFd]) -> Result<SandboxOutcome, String> {
     let (settings, command) = (&launch.settings, &launch.command);
     let survey = Survey::take(settings, command.profile, &command.granted);
+    if survey.truncated {
+        return Ok(SandboxOutcome::CannotRun(too_many_entries(settings)));
+    }
     let host = HostDirs::find(settings, command.profile);
     let mut cgroup = Cgroup::create(&settings.limits);
-    let mut call = Call { socket, launch, files, cgroup: cgroup.as_mut() };
+    let mut call = Call { socket, launch, files, cgroup: cgroup.as_mut(), renewal: None };
     let mut outcome = match launch.isolation {
         Isolation::Namespaces => supervise_isolated(&mut call, &host, &survey),
         Isolation::Landlock => supervise_restricted(&mut call, &host, &survey),
@@ -61,9 +67,17 @@ fn supervise(socket: &UnixStream, launch: &Launch, files: &[OwnedFd]) -> Result<
         && command.profile == SandboxProfile::Workspace
     {
         end.quarantined = quarantine::quarantine(launch, &survey);
-        end.truncated = survey.truncated;
     }
     Ok(outcome)
+}
+
+/// A file that was not found could not be protected.
+fn too_many_entries(settings: &SandboxSettings) -> String {
+    format!(
+        "the roots have more than {} files, too many to find all protected and denied ones; name smaller directories in `roots`, \
+         `readable` and `writable` of [tools] in lango.toml",
+        settings.limits.scan_entries
+    )
 }
 
 /// What is needed to run the command of a call.
@@ -73,6 +87,8 @@ struct Call<'a> {
     files: &'a [OwnedFd],
     /// `None` where this process cannot create one.
     cgroup: Option<&'a mut Cgroup>,
+    /// With namespaces: keeps the mounts of protected and denied paths.
+    renewal: Option<MountRenewal>,
 }
 
 /// In namespaces of its own. Afterwards this process sees the host's file system again.
@@ -88,8 +104,10 @@ fn supervise_isolated(
     let own = ["/tmp", "/dev/shm", "/dev/null", "/dev/zero", "/dev/full", "/dev/pts"].map(PathBuf::from);
     let writable = host.writable.iter().cloned().chain(own).collect();
     let rules = FileRules { writable, readable: None };
-    let outcome = enter(&plan, settings.network)
-        .and_then(|()| run_init_process(call, init_launch(call.launch, rules, "/tmp".into())));
+    let outcome = enter(&plan, settings.network).and_then(|renewal| {
+        call.renewal = Some(renewal);
+        run_init_process(call, init_launch(call.launch, rules, "/tmp".into()))
+    });
     placeholders.remove(&host_root);
     outcome
 }
@@ -136,16 +154,17 @@ fn run_init_process(call: &mut Call<'_>, message: InitLaunch) -> Result<SandboxO
         if is_limited { InitLaunch { memory_bytes: None, processes: None, ..message } } else { message };
     let files: Vec<_> = call.files.iter().map(AsFd::as_fd).collect();
     channel::send(&ours, &message, &files).map_err(|error| format!("the init process failed: {error}"))?;
-    Ok(relay(call.socket, &ours, &mut init))
+    Ok(relay(call, &ours, &mut init))
 }
 
-fn enter(plan: &MountPlan, network: bool) -> Result<(), String> {
+fn enter(plan: &MountPlan, network: bool) -> Result<MountRenewal, String> {
     namespaces::enter(network)?;
     if !network {
         namespaces::bring_up_loopback().map_err(|error| error.to_string())?;
     }
     mounts::apply(plan)?;
-    namespaces::keep_capabilities().map_err(|error| format!("capabilities: {error}"))
+    namespaces::keep_capabilities().map_err(|error| format!("capabilities: {error}"))?;
+    MountRenewal::new(plan).map_err(|error| format!("the table of mounts: {error}"))
 }
 
 fn init_launch(launch: &Launch, files: FileRules, tmp: PathBuf) -> InitLaunch {
@@ -173,13 +192,19 @@ fn start_init(socket: UnixStream) -> Result<Child, String> {
     command.spawn().map_err(|error| format!("the init process could not be started: {error}"))
 }
 
-/// Forwards requests to the init process until it ends.
-fn relay(program: &UnixStream, init_socket: &UnixStream, init: &mut Child) -> SandboxOutcome {
+/// Forwards requests to the init process, and renews mounts, until it ends.
+fn relay(call: &mut Call<'_>, init_socket: &UnixStream, init: &mut Child) -> SandboxOutcome {
     let mut listening = true;
     let outcome = loop {
-        let (from_program, from_init) = wait_readable(program, init_socket, listening);
+        let renewal = &mut call.renewal;
+        let [from_program, from_init, is_changed] =
+            wait_readable(call.socket, init_socket, (listening, renewal.as_ref()));
+        // What is unprotected must not be reachable.
+        if is_changed && renewal.as_mut().is_some_and(|renewal| renewal.renew().is_err()) {
+            let _ = init.kill();
+        }
         if from_program {
-            if let Ok(Some((request, _))) = channel::receive::<Control>(program) {
+            if let Ok(Some((request, _))) = channel::receive::<Control>(call.socket) {
                 // If the init process is gone, its socket says so.
                 let _ = channel::send(init_socket, &request, &[]);
             } else {
@@ -203,14 +228,19 @@ fn relay(program: &UnixStream, init_socket: &UnixStream, init: &mut Child) -> Sa
     )
 }
 
-/// Waits until one of the sockets has data or is closed.
-fn wait_readable(program: &UnixStream, init: &UnixStream, listening: bool) -> (bool, bool) {
+/// Waits until one of the sockets has data or is closed, or mounts changed.
+fn wait_readable(
+    program: &UnixStream,
+    init: &UnixStream,
+    (listening, renewal): (bool, Option<&MountRenewal>),
+) -> [bool; 3] {
+    // The processes are being killed if nobody listens.
+    let table = renewal.filter(|_| listening);
     let mut polled = vec![PollFd::new(init, PollFlags::IN)];
-    if listening {
-        polled.push(PollFd::new(program, PollFlags::IN));
-    }
+    polled.extend(listening.then(|| PollFd::new(program, PollFlags::IN)));
+    polled.extend(table.map(|renewal| PollFd::from_borrowed_fd(renewal.changes(), PollFlags::PRI)));
     // An interrupted call reports nothing, and is repeated by the caller.
-    let _ = rustix::event::poll(&mut polled, None::<&Timespec>);
+    let ready = rustix::event::poll(&mut polled, table.and_then(MountRenewal::timeout).as_ref());
     let is_ready = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
-    (is_ready(1), is_ready(0))
+    [listening && is_ready(1), is_ready(0), is_ready(2) || ready == Ok(0)]
 }
