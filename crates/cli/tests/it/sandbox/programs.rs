@@ -94,7 +94,8 @@ fn server_of_a_project_file_is_confined() {
 #[test]
 fn confined_server_that_needs_the_network_names_the_settings() {
     let project = Project::new(Condition::Plain);
-    let script = "mkdir \"$HOME/.npm\"; (exec 3<>/dev/tcp/192.0.2.1/443) || echo 'npm error code EAI_AGAIN' >&2; exit 1";
+    let script =
+        "mkdir /usr/.npm; (exec 3<>/dev/tcp/192.0.2.1/443) || echo 'npm error code EAI_AGAIN' >&2; exit 1";
     let server = json!({"command": "bash", "args": ["-c", script]});
     project.file("here/.mcp.json", &json!({"mcpServers": {"far": server}}).to_string());
     let output = project.output(&["tools"], &[]);
