@@ -7,6 +7,7 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 
 use crate::{
     AppUser, ArtifactFile, CallingTurn, SandboxAccess, SandboxProfile, Tool, ToolHost, ToolReply,
@@ -19,6 +20,8 @@ pub(crate) struct RecordingHost {
     pub(crate) artifacts: Mutex<Vec<(String, ArtifactFile)>>,
     pub(crate) progress: Mutex<Vec<String>>,
     pub(crate) cancelled: bool,
+    /// Cancels calls in progress.
+    pub(crate) cancel: Notify,
     pub(crate) owner: AppUser,
 }
 
@@ -50,7 +53,7 @@ impl ToolHost for RecordingHost {
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {
-        if self.cancelled { futures::future::ready(()).boxed() } else { futures::future::pending().boxed() }
+        if self.cancelled { futures::future::ready(()).boxed() } else { self.cancel.notified().boxed() }
     }
 }
 

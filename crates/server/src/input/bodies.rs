@@ -169,11 +169,11 @@ pub(crate) static EVENT: ObjectShape = ObjectShape {
         FieldShape::optional("errorMessage", Shape::Text),
         FieldShape::optional("interrupted", Shape::Flag),
         FieldShape::optional("customMetadata", Shape::Dict),
-        FieldShape::optional("usageMetadata", Shape::Object(&OPEN)),
+        FieldShape::optional("usageMetadata", Shape::Object(&USAGE_METADATA)),
         FieldShape::defaulted("invocationId", Shape::Text),
         FieldShape::defaulted("author", Shape::Text),
-        FieldShape::defaulted("actions", Shape::Object(&OPEN)),
-        FieldShape::defaulted("nodeInfo", Shape::Object(&OPEN)),
+        FieldShape::defaulted("actions", Shape::Object(&EVENT_ACTIONS)),
+        FieldShape::defaulted("nodeInfo", Shape::Object(&NODE_INFO)),
         FieldShape::optional("longRunningToolIds", Shape::List(&Shape::Text)),
         FieldShape::optional("branch", Shape::Text),
         FieldShape::defaulted("id", Shape::Text),
@@ -181,6 +181,35 @@ pub(crate) static EVENT: ObjectShape = ObjectShape {
     ],
     closed: false,
 };
+
+static USAGE_METADATA: ObjectShape = ObjectShape {
+    name: "UsageMetadata",
+    fields: &[
+        FieldShape::optional("cachedContentTokenCount", Shape::Count),
+        FieldShape::optional("candidatesTokenCount", Shape::Count),
+        FieldShape::optional("promptTokenCount", Shape::Count),
+        FieldShape::optional("thoughtsTokenCount", Shape::Count),
+        FieldShape::optional("totalTokenCount", Shape::Count),
+    ],
+    closed: false,
+};
+
+static EVENT_ACTIONS: ObjectShape = ObjectShape {
+    name: "EventActions",
+    fields: &[
+        FieldShape::optional("skipSummarization", Shape::Flag),
+        FieldShape::defaulted("stateDelta", Shape::Dict),
+        FieldShape::defaulted("artifactDelta", Shape::Dict),
+        FieldShape::optional("transferToAgent", Shape::Text),
+        FieldShape::optional("escalate", Shape::Flag),
+        FieldShape::defaulted("requestedAuthConfigs", Shape::Dict),
+        FieldShape::defaulted("requestedToolConfirmations", Shape::Dict),
+    ],
+    closed: false,
+};
+
+static NODE_INFO: ObjectShape =
+    ObjectShape { name: "NodeInfo", fields: &[FieldShape::defaulted("path", Shape::Text)], closed: false };
 
 static OPEN: ObjectShape = ObjectShape { name: "Anything", fields: &[], closed: false };
 

@@ -154,9 +154,16 @@ fn deserialize<T: BodyType>(mut map: Map<String, Value>) -> Result<T, ApiError> 
     let mut current = None;
     let fields =
         BodyFields { fields: fields.collect::<Vec<_>>().into_iter(), value: None, current: &mut current };
-    T::deserialize(fields).map_err(|error| {
+    // The tables reject what the structs reject, so the parser's own message is of no use to a client.
+    T::deserialize(fields).map_err(|_| {
         let loc: Vec<Value> = ["body"].into_iter().chain(current).map(Value::from).collect();
-        ValidationError::new("value_error", &loc, format!("Value error, {error}"), Value::Null).into()
+        ValidationError::new(
+            "value_error",
+            &loc,
+            "Value error, a value in this field has the wrong type",
+            Value::Null,
+        )
+        .into()
     })
 }
 

@@ -9,6 +9,8 @@ pub(crate) enum Shape {
     Text,
     Flag,
     Number,
+    /// A whole number that is not negative.
+    Count,
     Dict,
     /// Bytes, as base64.
     Bytes,

@@ -10,6 +10,10 @@ use super::{
     validator::Validator,
 };
 use crate::{body_budget::BodyBudget, error::ApiError};
+use adk::{
+    content::{Blob, Content, Data, FileData, FunctionCall, FunctionResponse, Part},
+    event::{Event, EventActions, NodeInfo, UsageMetadata},
+};
 use axum::{
     body::Body,
     extract::{FromRequest, Request},
@@ -18,7 +22,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error as _, Visitor},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// The normalised body if it is valid, else its errors.
@@ -127,13 +131,157 @@ async fn a_body_deserializes_from_both_spellings_and_camel_case_wins() {
     assert_eq!(body.new_message.unwrap().parts.len(), 1);
 }
 
+/// A body whose table accepts more than its struct.
+#[derive(Debug, Deserialize)]
+struct LooseBody {
+    #[expect(dead_code, reason = "only its type matters")]
+    count: u8,
+}
+
+impl BodyType for LooseBody {
+    const SHAPE: &'static ObjectShape = &ObjectShape {
+        name: "LooseRequest",
+        fields: &[FieldShape::required("count", Shape::Any)],
+        closed: false,
+    };
+}
+
 #[tokio::test]
 async fn a_value_that_only_the_struct_rejects_is_an_error_of_its_field() {
-    let body = json!({"state": {}, "events": [{"actions": {"stateDelta": 7}}]});
-    let error = parse::<CreateSessionBody>(body).await.unwrap_err();
+    let error = parse::<LooseBody>(json!({"count": "many"})).await.unwrap_err();
     assert_eq!(error.status.as_u16(), 422);
-    assert_eq!(error.detail[0]["type"], "value_error");
-    assert_eq!(error.detail[0]["loc"], json!(["body", "events"]));
+    insta::assert_snapshot!(error.detail, @r#"[{"type":"value_error","loc":["body","count"],"msg":"Value error, a value in this field has the wrong type","input":null}]"#);
+}
+
+#[test]
+fn errors_in_the_nested_fields_of_an_event_have_their_location() {
+    let event = json!({"usageMetadata": {"promptTokenCount": "7", "totalTokenCount": -1, "candidates_token_count": 1.5},
+        "actions": {"stateDelta": 7, "escalate": "perhaps", "transfer_to_agent": {}}, "nodeInfo": {"path": null}});
+    let errors = validate(json!({"events": [event]}), &bodies::CREATE_SESSION);
+    insta::assert_snapshot!(errors.replace("},", "},\n"), @r#"
+    [{"type":"int_type","loc":["body","events",0,"usageMetadata","candidates_token_count"],"msg":"Input should be a valid integer","input":1.5},
+    {"type":"int_type","loc":["body","events",0,"usageMetadata","promptTokenCount"],"msg":"Input should be a valid integer","input":"7"},
+    {"type":"greater_than_equal","loc":["body","events",0,"usageMetadata","totalTokenCount"],"msg":"Input should be greater than or equal to 0","input":-1},
+    {"type":"dict_type","loc":["body","events",0,"actions","stateDelta"],"msg":"Input should be a valid dictionary","input":7},
+    {"type":"string_type","loc":["body","events",0,"actions","transfer_to_agent"],"msg":"Input should be a valid string","input":{}},
+    {"type":"bool_parsing","loc":["body","events",0,"actions","escalate"],"msg":"Input should be a valid boolean, unable to interpret input","input":"perhaps"},
+    {"type":"string_type","loc":["body","events",0,"nodeInfo","path"],"msg":"Input should be a valid string","input":null}]
+    "#);
+}
+
+#[test]
+fn only_one_spelling_of_a_field_remains() {
+    let event = json!({"branch": "b", "modelVersion": null, "model_version": 7, "invocationId": "a", "invocation_id": []});
+    let expected = r#"{"events":[{"branch":"b","invocationId":"a"}]}"#;
+    assert_eq!(validate(json!({"events": [event]}), &bodies::CREATE_SESSION), expected);
+}
+
+/// An event with all fields. The literals name each field, so that a new one is tested, too.
+fn full_event() -> Event {
+    let dict = json!({"k": 1}).as_object().cloned().unwrap_or_default();
+    let text = || Some("x".to_owned());
+    let response = FunctionResponse::new("1", "f", json!({"a": 1}));
+    let call =
+        FunctionCall { id: text(), args: Some(dict.clone()), name: "f".to_owned(), extra: Map::default() };
+    let blob =
+        Blob { data: "aGk=".to_owned(), display_name: text(), mime_type: text(), extra: Map::default() };
+    let file = FileData {
+        display_name: text(),
+        file_uri: "x:y".to_owned(),
+        mime_type: text(),
+        extra: Map::default(),
+    };
+    let thought = Part { thought_signature: Some("c2ln".to_owned()), ..Part::thought("hm") };
+    let parts =
+        vec![thought, call.into(), response.into(), blob.into(), Data::FileData(Box::new(file)).into()];
+    Event {
+        model_version: text(),
+        content: Some(Content::new("user", parts)),
+        partial: Some(false),
+        turn_complete: Some(true),
+        finish_reason: text(),
+        error_code: text(),
+        error_message: text(),
+        interrupted: Some(false),
+        custom_metadata: Some(dict.clone()),
+        usage_metadata: Some(UsageMetadata {
+            cached_content_token_count: Some(1),
+            candidates_token_count: Some(1),
+            prompt_token_count: Some(1),
+            thoughts_token_count: Some(1),
+            total_token_count: Some(1),
+            extra: Map::default(),
+        }),
+        invocation_id: "e-1".to_owned(),
+        author: "user".to_owned(),
+        actions: EventActions {
+            skip_summarization: Some(false),
+            state_delta: dict.clone(),
+            artifact_delta: dict.clone(),
+            transfer_to_agent: text(),
+            escalate: Some(false),
+            requested_auth_configs: dict.clone(),
+            requested_tool_confirmations: dict,
+            extra: Map::default(),
+        },
+        node_info: NodeInfo { path: "a".to_owned(), extra: Map::default() },
+        long_running_tool_ids: Some(vec!["1".to_owned()]),
+        branch: text(),
+        id: "1".to_owned(),
+        timestamp: 1.5,
+        extra: Map::default(),
+    }
+}
+
+/// The JSON pointers of all values in a value.
+fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
+    all.push(at.to_owned());
+    match value {
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| pointers(value, &format!("{at}/{key}"), all))
+        }
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, value)| pointers(value, &format!("{at}/{index}"), all));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[tokio::test]
+async fn the_table_of_an_event_rejects_all_that_its_struct_rejects() {
+    let body = json!({"events": [full_event()]});
+    assert!(parse::<CreateSessionBody>(body.clone()).await.is_ok());
+    let others = [
+        json!(null),
+        json!(true),
+        json!(7),
+        json!(-1),
+        json!(1e300),
+        json!("x"),
+        json!([7]),
+        json!({"a": 7}),
+    ];
+    let (mut all, mut missed) = (Vec::new(), Vec::new());
+    pointers(&body, "", &mut all);
+    for pointer in all.iter().filter(|pointer| !pointer.is_empty()) {
+        for other in &others {
+            let mut changed = body.clone();
+            if let Some(value) = changed.pointer_mut(pointer) {
+                value.clone_from(other);
+            }
+            let result = parse::<CreateSessionBody>(changed).await;
+            missed.extend(
+                result
+                    .err()
+                    .filter(|error| error.detail[0]["type"] == "value_error")
+                    .map(|_| (pointer, other)),
+            );
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}");
 }
 
 /// A valid value of a shape. Objects and lists are empty: the test is about the fields of a body.
@@ -143,6 +291,7 @@ fn example(shape: &Shape) -> Value {
         Shape::Text | Shape::Bytes => json!("text"),
         Shape::Flag => json!(true),
         Shape::Number => json!(1.5),
+        Shape::Count => json!(7),
         Shape::Dict => json!({"key": 1}),
         Shape::List(_) => json!([]),
         Shape::Object(_) => json!({}),

@@ -33,6 +33,7 @@ impl Validator {
             Shape::Text => self.error("string_type", "Input should be a valid string", value),
             Shape::Number if value.is_number() => {}
             Shape::Number => self.error("float_type", "Input should be a valid number", value),
+            Shape::Count => self.check_count(value),
             Shape::Dict if value.is_object() => {}
             Shape::Dict => self.error("dict_type", "Input should be a valid dictionary", value),
             Shape::Flag => self.check_flag(value),
@@ -107,6 +108,8 @@ impl Validator {
             }
             return;
         };
+        // Of two spellings, the other one would be deserialized without validation.
+        map.retain(|other, _| *other == key || !is_spelling_of(other, field.name));
         if field.requirement == Requirement::Optional && map[&key].is_null() {
             map.shift_remove(&key);
             return;
@@ -135,6 +138,18 @@ impl Validator {
                 self.error("bool_parsing", message, value);
             }
             None => self.error("bool_type", "Input should be a valid boolean", value),
+        }
+    }
+
+    fn check_count(&mut self, value: &Value) {
+        if value.is_u64() {
+            return;
+        }
+        match value.as_f64() {
+            Some(number) if number < 0.0 => {
+                self.error("greater_than_equal", "Input should be greater than or equal to 0", value);
+            }
+            Some(_) | None => self.error("int_type", "Input should be a valid integer", value),
         }
     }
 

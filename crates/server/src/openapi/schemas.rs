@@ -113,6 +113,7 @@ fn shape_schema(all: &mut Map<String, Value>, shape: &'static Shape, direction: 
         Shape::Text => json!({"type": "string"}),
         Shape::Flag => json!({"type": "boolean"}),
         Shape::Number => json!({"type": "number"}),
+        Shape::Count => json!({"type": "integer", "minimum": 0}),
         Shape::Dict => json!({"type": "object"}),
         Shape::Bytes => json!({"type": "string", "contentEncoding": "base64", "pattern": BASE64}),
         Shape::List(item) => list_of(&shape_schema(all, item, direction)),

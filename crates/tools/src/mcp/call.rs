@@ -30,6 +30,7 @@ use tokio::{
 
 use super::{
     elicitation::{CallLink, Elicitation},
+    failure::{request_failure, server_message},
     http_transport,
     received::ReceivedResult,
 };
@@ -91,7 +92,8 @@ async fn input_response(
     match asked {
         InputRequest::Elicitation(request) => {
             let answer = elicitation.answer_for(Ok(Arc::clone(link)), request.params).await;
-            serde_json::to_value(answer).map_err(|error| McpCallError::Refused(error.to_string()))
+            serde_json::to_value(answer)
+                .map_err(|_| McpCallError::Refused("the user's input cannot be sent".to_owned()))
         }
         InputRequest::ListRoots(_) => Ok(json!({"roots": []})),
         InputRequest::CreateMessage(_) => Err(unsupported("a call of the model")),
@@ -180,17 +182,12 @@ async fn call_once(
             .map(CallReply::Result)
             .ok_or_else(|| McpCallError::Refused("the response is not a tool result".to_owned())),
         Ok(Ok(_)) => Err(McpCallError::Refused("the response is not a tool result".to_owned())),
-        Ok(Err(ServiceError::McpError(error))) => Err(McpCallError::Refused(error.message.into_owned())),
+        Ok(Err(ServiceError::McpError(error))) => Err(McpCallError::Refused(server_message(&error))),
         Ok(Err(ServiceError::TransportSend(error))) if http_transport::was_not_delivered(&*error.error) => {
             Err(McpCallError::NotSent)
         }
-        Ok(Err(ServiceError::TransportSend(error))) => {
-            Err(McpCallError::Lost(crate::http::root_cause(&*error.error)))
-        }
-        Ok(Err(ServiceError::TransportClosed)) | Err(_) => {
-            Err(McpCallError::Lost("the connection was closed".to_owned()))
-        }
-        Ok(Err(error)) => Err(McpCallError::Lost(error.to_string())),
+        Ok(Err(error)) => Err(McpCallError::Lost(request_failure(&error))),
+        Err(_) => Err(McpCallError::Lost(request_failure(&ServiceError::TransportClosed))),
     }
 }
 

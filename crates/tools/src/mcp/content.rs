@@ -9,7 +9,7 @@ use rmcp::{
 };
 use tokio::time::timeout;
 
-use super::{OfferKind, server::McpServer, servers::McpServers};
+use super::{OfferKind, failure::request_failure, server::McpServer, servers::McpServers};
 use crate::{
     ToolsError,
     outputs::{CapturedOutput, HandleKind, OutputCapture, to_plain_text},
@@ -91,7 +91,9 @@ impl McpServer {
         let limit = self.config.call_time;
         match timeout(limit, request).await {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(self.describe(&format!("did not return {what}: {}", service_error(error)))),
+            Ok(Err(error)) => {
+                Err(self.describe(&format!("did not return {what}: {}", request_failure(&error))))
+            }
             Err(_) => Err(self.describe(&format!("did not return {what} within {} s", limit.as_secs_f64()))),
         }
     }
@@ -164,15 +166,6 @@ fn check_size(bytes: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("a file of it is too large for a message: {bytes} bytes of base64, the limit is {MAX_FILE}"))
-}
-
-/// Why a request has no result. The text of the server is shown to a person.
-fn service_error(error: ServiceError) -> String {
-    match error {
-        ServiceError::McpError(error) => plain(&error.message),
-        ServiceError::TransportClosed => "the connection was closed".to_owned(),
-        other => plain(&other.to_string()),
-    }
 }
 
 pub(super) fn plain(text: &str) -> String {

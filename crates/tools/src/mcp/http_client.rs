@@ -24,7 +24,10 @@ use rmcp::{
 };
 use sse_stream::SseStream;
 
-use super::spill::{SpilledStrings, StringSpiller};
+use super::{
+    failure::{HttpTransportError, ResponseFault, server_message},
+    spill::{SpilledStrings, StringSpiller},
+};
 use crate::OutputStore;
 
 /// Size limit of a message without its spilled strings.
@@ -42,8 +45,6 @@ pub(super) struct SpillingHttpClient {
     pub(super) outputs: OutputStore,
     pub(super) spilled: SpilledStrings,
 }
-
-type HttpTransportError = StreamableHttpError<reqwest::Error>;
 
 impl StreamableHttpClient for SpillingHttpClient {
     type Error = reqwest::Error;
@@ -119,7 +120,7 @@ impl SpillingHttpClient {
         }
         let whole = self.spill_body(response).try_fold(Vec::new(), |mut whole, chunk| async move {
             whole.extend(chunk);
-            if whole.len() > MAX_MESSAGE { Err(too_long()) } else { Ok(whole) }
+            if whole.len() > MAX_MESSAGE { Err(ResponseFault::TooLong.into()) } else { Ok(whole) }
         });
         let answer = serde_json::from_slice(&whole.await?)?;
         Ok(StreamableHttpPostResponse::Json(answer, session))
@@ -141,16 +142,12 @@ impl SpillingHttpClient {
                     event.push(byte);
                 }
                 if event.length > MAX_MESSAGE {
-                    return Err(too_long());
+                    return Err(ResponseFault::TooLong.into());
                 }
                 Ok(Some((out, (response, spiller, event))))
             },
         )
     }
-}
-
-fn too_long() -> io::Error {
-    io::Error::other("the response is too long")
 }
 
 /// Measures the length of the current SSE event. An empty line ends it.
@@ -211,9 +208,10 @@ async fn read_error(
         Some(reported) if has_session && is_about_the_session(status, &reported.error) => {
             Err(StreamableHttpError::SessionExpired)
         }
-        Some(reported) => Err(StreamableHttpError::UnexpectedServerResponse(
-            format!("HTTP {status}: {}", reported.error.message).into(),
-        )),
+        Some(reported) => {
+            let fault = ResponseFault::Refused(status.as_u16(), server_message(&reported.error));
+            Err(StreamableHttpError::Io(fault.into()))
+        }
         None => Err(HttpStatusError::new(status.as_u16(), None).into()),
     }
 }

@@ -14,7 +14,7 @@ use rmcp::transport::{
     streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
 };
 
-use super::{http_client::SpillingHttpClient, spill::SpilledStrings};
+use super::{failure::find_http_error, http_client::SpillingHttpClient, spill::SpilledStrings};
 use crate::OutputStore;
 
 const USER_AGENT: &str = concat!("lango/", env!("CARGO_PKG_VERSION"));
@@ -74,15 +74,11 @@ fn client(address: &Url) -> Result<Client, String> {
 
 /// Whether a failed request certainly had no effect: the connection failed, or the server does not know the session.
 pub(super) fn was_not_delivered(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        cause = match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-            Some(StreamableHttpError::SessionExpired) => return true,
-            Some(StreamableHttpError::Client(inner)) => return inner.is_connect(),
-            _ => error.source(),
-        };
+    match find_http_error(error) {
+        Some(StreamableHttpError::SessionExpired) => true,
+        Some(StreamableHttpError::Client(inner)) => inner.is_connect(),
+        _ => false,
     }
-    false
 }
 
 fn is_loopback(address: &Url) -> bool {

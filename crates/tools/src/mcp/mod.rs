@@ -9,6 +9,7 @@
 //! | `content`, `prompts` | resources and prompts that a person adds to a message |
 //! | `call` | one call: progress, cancellation, timeouts |
 //! | `elicitation`, [`ParkedCalls`] | questions of a server to the user, and calls that wait for the answer |
+//! | `failure` | errors of the protocol library, in sentences |
 //! | `stdio`, `http_transport`, `http_client` | the two transports |
 //! | `spill`, `json_unescape` | long strings are spilled to the output store while a message is received |
 //! | `tool` | a server's tool as a [`Tool`](crate::Tool) |
@@ -23,6 +24,7 @@ mod call;
 mod classify;
 mod content;
 mod elicitation;
+mod failure;
 mod http_client;
 mod http_transport;
 mod json_unescape;

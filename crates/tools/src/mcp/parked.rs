@@ -59,7 +59,7 @@ impl RunningCall {
             let asked = tokio::select! {
                 biased;
                 ended = &mut self.task => {
-                    return CallStep::Ended(ended.unwrap_or_else(|lost| Err(McpCallError::Lost(lost.to_string()))));
+                    return CallStep::Ended(ended.unwrap_or_else(|_| Err(McpCallError::Lost("the call ended unexpectedly".to_owned()))));
                 }
                 Some(asked) = self.questions.recv() => asked,
             };

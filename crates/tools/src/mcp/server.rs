@@ -23,6 +23,7 @@ use super::{
     McpServerConfig, McpTransport, ServerEnv,
     call::{CallTimeouts, McpCallError, NotificationHandler, call},
     elicitation::{CallLink, Elicitation},
+    failure::{request_failure, start_failure},
     http_transport,
     offers::{McpOffer, list_offers},
     received::ReceivedResult,
@@ -163,8 +164,8 @@ impl McpServer {
         let list = match timeout(limit, tool_list::list_tools(connection.service.peer())).await {
             Ok(Ok(list)) => list,
             Ok(Err(error)) => {
-                let stderr = connection.stderr_suffix().await;
-                return Err(self.back_off(state, &format!("does not list its tools: {error}{stderr}")));
+                let (why, stderr) = (request_failure(&error), connection.stderr_suffix().await);
+                return Err(self.back_off(state, &format!("does not list its tools: {why}{stderr}")));
             }
             Err(_) => {
                 let why = format!("did not list its tools within {} s", limit.as_secs_f64());
@@ -192,7 +193,7 @@ impl McpServer {
         let listed = timeout(limit, list_offers(connection.service.peer(), &self.config.name)).await;
         let why = match listed {
             Ok(Ok(offers)) => return offers,
-            Ok(Err(error)) => format!("does not list its resources and prompts: {error}"),
+            Ok(Err(error)) => format!("does not list its resources and prompts: {}", request_failure(&error)),
             Err(_) => format!("did not list its resources and prompts within {} s", limit.as_secs_f64()),
         };
         self.report(Some(self.env.mask.apply(self.describe(&why))));
@@ -368,14 +369,7 @@ fn start_timeout(limit: Duration) -> String {
 
 /// Why a connection over HTTP failed.
 fn http_error(error: &ClientInitializeError) -> String {
-    let why = match error {
-        _ if error.is_authorization_required() => {
-            "it requires another Authorization header; set it in its `headers`".to_owned()
-        }
-        ClientInitializeError::TransportError { error, .. } => crate::http::root_cause(&*error.error),
-        other => other.to_string(),
-    };
-    format!("cannot be reached: {why}")
+    format!("cannot be reached: {}", start_failure(error))
 }
 
 /// Why a program did not initialize as a server.
@@ -385,7 +379,7 @@ fn stdio_error(command: &str, error: &ClientInitializeError) -> String {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
             format!("does not start: `{command}` exited before it responded")
         }
-        other => format!("does not start: {other}"),
+        other => format!("does not start: {}", start_failure(other)),
     }
 }
 

@@ -79,6 +79,17 @@ impl FakeServers {
         log.lines().map(str::to_owned).collect()
     }
 
+    /// Waits until the server has received a message with this method.
+    async fn wait_for(&self, method: &str) {
+        for _ in 0..500 {
+            if self.log().iter().any(|line| line == method) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("no {method} in {:?}", self.log());
+    }
+
     fn starts(&self) -> usize {
         self.log().iter().filter(|line| line.starts_with("start ")).count()
     }
@@ -212,6 +223,20 @@ async fn cancelled_call_sends_a_cancel_notification() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("{:?}", fixture.log());
+}
+
+#[tokio::test]
+async fn call_that_is_cancelled_at_its_server_sends_a_cancel_notification() {
+    let fixture = FakeServers::new();
+    let never = fixture.unlisted("never", |_| {});
+    let host: Arc<RecordingHost> = Arc::default();
+    let cancel = async {
+        fixture.wait_for("tools/call").await;
+        host.cancel.notify_one();
+    };
+    let (outcome, ()) = tokio::join!(never.call(testing::request(&host, json!({}))), cancel);
+    assert!(matches!(outcome, Err(crate::ToolsError::Cancelled)), "{outcome:?}");
+    fixture.wait_for("notifications/cancelled").await;
 }
 
 #[tokio::test]
