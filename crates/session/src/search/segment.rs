@@ -83,7 +83,7 @@ impl CharClass {
     }
 }
 
-fn is_dense(char: char) -> bool {
+pub(crate) fn is_dense(char: char) -> bool {
     let is_letter = || char.is_alphanumeric() || matches!(char, '\u{3099}' | '\u{309a}' | '々' | 'ー');
     let has_script = matches!(u32::from(char),
         0x0e00..=0x0eff // Thai, Lao

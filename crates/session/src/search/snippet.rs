@@ -78,7 +78,7 @@ pub(crate) fn nearness(text: &str, terms: &[QueryTerm]) -> f64 {
 
 /// The length in words of the shortest part of the text with `distinct` different words of the query.
 fn shortest_window(occurrences: &[TermOccurrence], terms: &[QueryTerm], distinct: usize) -> usize {
-    let mut counts = vec![0_usize; terms.len()];
+    let mut counts = vec![0_usize; terms.iter().map(|term| term.word + 1).max().unwrap_or(0)];
     let (mut within, mut first, mut shortest) = (0_usize, 0_usize, usize::MAX);
     for occurrence in occurrences {
         let word = terms[occurrence.term].word;
@@ -188,6 +188,8 @@ mod tests {
         let near = |text: &str| nearness(text, &segment::query_terms("車庫 暗証番号"));
         assert!((near("車庫の暗証番号") - 1.0).abs() < 1e-9);
         assert!(near("金庫の暗証番号").abs() < 1e-9, "one of two words");
+        let repeated = nearness("locker code", &segment::query_terms("locker locker locker code"));
+        assert!((repeated - 1.0).abs() < 1e-9);
         assert!(near("車庫の電話番号") > 0.1 && near("車庫の電話番号") < 0.5);
     }
 
