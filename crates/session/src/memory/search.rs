@@ -7,11 +7,12 @@ use crate::{
         IndexProgress, SessionSearch,
         document::{self, Document},
         rank::{self, RankKey},
+        resolve::resolved,
         segment::{QueryTerm, query_terms},
         snippet,
     },
 };
-use std::{collections::BTreeMap, future};
+use std::{collections::BTreeMap, convert::Infallible, future};
 
 impl SessionSearch for MemoryStore {
     fn search(&self, query: SearchQuery) -> Pending<'_, SearchResults> {
@@ -91,29 +92,28 @@ fn has(document: &Document, term: &str, is_prefix: bool) -> bool {
 }
 
 impl ScopeDocuments<'_> {
+    /// The indices of the documents with a term; `None` if there are none.
+    fn matching(&self, term: &QueryTerm) -> Option<Vec<usize>> {
+        let documents = self.documents.iter().enumerate();
+        let matching: Vec<usize> = documents
+            .filter(|(_, (_, _, document))| has(document, &term.text, term.is_prefix))
+            .map(|(index, _)| index)
+            .collect();
+        (!matching.is_empty()).then_some(matching)
+    }
+
     fn hits(&self, query: &SearchQuery, terms: &[QueryTerm]) -> Vec<(RankKey, SearchHit)> {
         let all = self.documents.len() as u64;
         let lens: u64 = self.documents.iter().map(|(_, _, document)| document.len as u64).sum();
         #[expect(clippy::cast_precision_loss, reason = "counts of terms are far below 2^52")]
         let average = lens as f64 / all.max(1) as f64;
+        let Ok(found) = resolved(terms, |term| Ok::<_, Infallible>(self.matching(term)));
         let mut weights = vec![0.0; self.documents.len()];
-        for term in terms {
-            let matching = |is_prefix: bool| -> Vec<usize> {
-                let documents = self.documents.iter().enumerate();
-                documents
-                    .filter(|(_, (_, _, document))| has(document, &term.text, is_prefix))
-                    .map(|(index, _)| index)
-                    .collect()
-            };
-            let mut found = matching(term.is_prefix);
-            if found.is_empty() && term.text.len() >= 3 {
-                found = matching(true);
-            }
-            let weight = rank::weight(all, found.len() as u64);
-            for index in found {
-                weights[index] += weight;
-            }
+        for (_, documents) in &found {
+            let weight = rank::weight(all, documents.len() as u64);
+            documents.iter().for_each(|index| weights[*index] += weight);
         }
+        let terms: Vec<QueryTerm> = found.into_iter().map(|(term, _)| term).collect();
         let is_admitted = |key: &SessionKey, seq: Seq| {
             query.session.as_ref().is_none_or(|id| *id == key.session_id)
                 && query.until.as_ref().is_none_or(|(own, until)| own != key || seq <= *until)
@@ -125,7 +125,7 @@ impl ScopeDocuments<'_> {
                 let message = &row.message;
                 let text = document::part_text(message, document.part);
                 let score = rank::score(weight, document.len as u64, average);
-                let score = rank::with_nearness(score, snippet::nearness(&text, terms));
+                let score = rank::with_nearness(score, snippet::nearness(&text, &terms));
                 let rank = RankKey { score, timestamp: message.timestamp, number: number as u64 };
                 let hit = SearchHit {
                     key: (*key).clone(),
@@ -133,7 +133,7 @@ impl ScopeDocuments<'_> {
                     timestamp: message.timestamp,
                     role: message.role.clone(),
                     author: message.author.clone(),
-                    snippet: snippet::snippet(&text, terms),
+                    snippet: snippet::snippet(&text, &terms),
                     score,
                 };
                 (rank, hit)

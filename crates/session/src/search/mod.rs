@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`segment`] | cuts text into terms |
 //! | `document` | the searchable text of a message |
+//! | `resolve` | replaces terms that no document has |
 //! | `rank` | scores the documents that share terms with a query |
 //! | `snippet` | where the terms are in a text |
 //!
@@ -13,6 +14,7 @@
 
 pub(crate) mod document;
 pub(crate) mod rank;
+pub(crate) mod resolve;
 pub mod segment;
 pub(crate) mod snippet;
 

@@ -29,6 +29,8 @@ pub struct QueryTerm {
     pub text: String,
     /// A single character of a script without spaces: matches all terms that begin with it.
     pub is_prefix: bool,
+    /// The number of the word that it comes from. The terms of a query without spaces count as words.
+    pub word: usize,
 }
 
 /// Calls `found` with each term of a document and the byte offset of the word that it comes from. Terms repeat.
@@ -41,12 +43,20 @@ pub fn for_each_term(text: &str, mut found: impl FnMut(&str, usize)) {
 /// The terms of a query in order, without repetitions.
 pub fn query_terms(text: &str) -> Vec<QueryTerm> {
     let mut terms: Vec<QueryTerm> = Vec::new();
-    let mut add = |term: &str, _: usize, is_prefix: bool| {
+    let (mut word, mut last) = (0, 0);
+    let mut add = |term: &str, offset: usize, is_prefix: bool| {
+        // The offset of a whole identifier precedes those of its words.
+        let between = text.get(last..offset).unwrap_or_default();
+        word += usize::from(between.contains(|char| CharClass::of(char) == CharClass::Other));
+        last = last.max(offset);
         if !terms.iter().any(|known| known.text == term) {
-            terms.push(QueryTerm { text: term.to_owned(), is_prefix });
+            terms.push(QueryTerm { text: term.to_owned(), is_prefix, word });
         }
     };
     Segmenter { text, is_query: true, found: &mut add }.run();
+    if word == 0 {
+        terms.iter_mut().enumerate().for_each(|(index, term)| term.word = index);
+    }
     terms
 }
 
@@ -73,7 +83,7 @@ impl CharClass {
     }
 }
 
-fn is_dense(char: char) -> bool {
+pub(crate) fn is_dense(char: char) -> bool {
     let is_letter = || char.is_alphanumeric() || matches!(char, '\u{3099}' | '\u{309a}' | '々' | 'ー');
     let has_script = matches!(u32::from(char),
         0x0e00..=0x0eff // Thai, Lao
@@ -305,6 +315,15 @@ mod tests {
         assert_eq!(query("城"), "城*");
         assert_eq!(query("userName user"), "user name username");
         assert_eq!(query(" ?! "), "");
+    }
+
+    #[test]
+    fn terms_of_a_query_know_their_word() {
+        let words = |text: &str| query_terms(text).iter().map(|term| term.word).collect::<Vec<_>>();
+        assert_eq!(words("車庫 暗証番号"), [0, 1, 1, 1]);
+        assert_eq!(words("userName port"), [0, 0, 0, 1]);
+        assert_eq!(words("http_port is"), [0, 0, 0, 1]);
+        assert_eq!(words("储物柜密码"), [0, 1, 2, 3], "one word");
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::collections::HashSet;
 const BYTES: usize = 240;
 /// How much of it precedes the first term.
 const BEFORE: usize = 40;
+/// The end of a sentence counts as this many words.
+const SENTENCE_WORDS: usize = 10;
 
 /// An occurrence of a term of the query.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +24,11 @@ fn occurrences(text: &str, terms: &[QueryTerm]) -> Vec<TermOccurrence> {
     let mut found = Vec::new();
     let (mut word, mut last) = (0, 0);
     segment::for_each_term(text, |term, offset| {
-        word += usize::from(offset != last);
-        last = offset;
+        // The offset of a whole identifier precedes those of its words.
+        if offset > last {
+            word += if ends_sentence(&text[last..offset]) { SENTENCE_WORDS } else { 1 };
+            last = offset;
+        }
         let matches = |query: &QueryTerm| {
             if query.is_prefix { term.starts_with(&query.text) } else { term == query.text }
         };
@@ -32,29 +37,62 @@ fn occurrences(text: &str, terms: &[QueryTerm]) -> Vec<TermOccurrence> {
     found
 }
 
-/// How close to each other the terms are that a text has, from 0 to 1. It is 1 if at most three words are between them, and 0 for one
-/// term: a text that is about the terms has them in one sentence.
+/// Whether a sentence or a paragraph ends in a text. The point in `main.rs` ends none.
+fn ends_sentence(text: &str) -> bool {
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        let ends = match char {
+            '。' | '！' | '？' | '；' => true,
+            '.' | '!' | '?' | ';' => chars.peek().is_some_and(|next| next.is_whitespace()),
+            '\n' => chars.peek() == Some(&'\n'),
+            _ => false,
+        };
+        if ends {
+            return true;
+        }
+    }
+    false
+}
+
+/// How close to each other the words of a query are in a text, from 0 to 1. It is 1 if the text has all of their terms with at most
+/// three words between them, and 0 for one word: a text that is about the words has them in one sentence.
 #[expect(clippy::cast_precision_loss, reason = "counts of words are far below 2^52")]
 pub(crate) fn nearness(text: &str, terms: &[QueryTerm]) -> f64 {
     let occurrences = occurrences(text, terms);
-    let distinct = occurrences.iter().map(|occurrence| occurrence.term).collect::<HashSet<_>>().len();
-    if distinct < 2 {
+    let words: HashSet<usize> = terms.iter().map(|term| term.word).collect();
+    let present: HashSet<usize> = occurrences.iter().map(|occurrence| terms[occurrence.term].word).collect();
+    if present.len() < 2 {
         return 0.0;
     }
-    let mut counts = vec![0_usize; terms.len()];
+    let shortest = shortest_window(&occurrences, terms, present.len());
+    let near = ((present.len() + 3) as f64 / shortest as f64).min(1.0).powi(2);
+    // A word with some of its terms is present in part.
+    let found: HashSet<usize> = occurrences.iter().map(|occurrence| occurrence.term).collect();
+    let part = |word: usize| {
+        let of_word = || (0..terms.len()).filter(|term| terms[*term].word == word);
+        of_word().filter(|term| found.contains(term)).count() as f64 / of_word().count() as f64
+    };
+    let covered: f64 = words.iter().map(|word| part(*word)).sum();
+    near * ((covered - 1.0) / (words.len() - 1) as f64).max(0.0)
+}
+
+/// The length in words of the shortest part of the text with `distinct` different words of the query.
+fn shortest_window(occurrences: &[TermOccurrence], terms: &[QueryTerm], distinct: usize) -> usize {
+    let mut counts = vec![0_usize; terms.iter().map(|term| term.word + 1).max().unwrap_or(0)];
     let (mut within, mut first, mut shortest) = (0_usize, 0_usize, usize::MAX);
-    for occurrence in &occurrences {
-        counts[occurrence.term] += 1;
-        within += usize::from(counts[occurrence.term] == 1);
+    for occurrence in occurrences {
+        let word = terms[occurrence.term].word;
+        counts[word] += 1;
+        within += usize::from(counts[word] == 1);
         while within == distinct {
             shortest = shortest.min(occurrence.word - occurrences[first].word + 1);
-            let left = occurrences[first].term;
+            let left = terms[occurrences[first].term].word;
             counts[left] -= 1;
             within -= usize::from(counts[left] == 0);
             first += 1;
         }
     }
-    ((distinct + 3) as f64 / shortest as f64).min(1.0).powi(2)
+    shortest
 }
 
 /// The part of `text` with the most different terms, on one line.
@@ -84,7 +122,7 @@ fn best_start(occurrences: &[TermOccurrence], terms: usize) -> usize {
     for &TermOccurrence { offset, term, .. } in occurrences {
         counts[term] += 1;
         distinct += usize::from(counts[term] == 1);
-        while offset - occurrences[first].offset > BYTES - BEFORE - 20 {
+        while offset.saturating_sub(occurrences[first].offset) > BYTES - BEFORE - 20 {
             let left = occurrences[first].term;
             counts[left] -= 1;
             distinct -= usize::from(counts[left] == 0);
@@ -127,6 +165,38 @@ mod tests {
         assert!(near(&far, "locker code") < 0.3);
         assert!(near("a locker", "locker code").abs() < 1e-9);
         assert!((near("我的储物柜密码是", "储物柜密码") - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_end_of_a_sentence_separates() {
+        let near = |text: &str, query: &str| nearness(text, &segment::query_terms(query));
+        for (text, query) in [
+            ("let port = 1; The gateway restarts", "gateway port"),
+            ("Read the code. The garage is noisy", "garage code"),
+            ("车库很吵。密码", "车库 密码"),
+            ("garage\n\ncode", "garage code"),
+        ] {
+            assert!(near(text, query) < 0.3, "{text}");
+        }
+        for text in ["the port of gateway.rs", "const gatewayPort: u16 = 1", "the port\nof the gateway"] {
+            assert!((near(text, "gateway port") - 1.0).abs() < 1e-9, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_absent_lower_the_nearness() {
+        let near = |text: &str| nearness(text, &segment::query_terms("車庫 暗証番号"));
+        assert!((near("車庫の暗証番号") - 1.0).abs() < 1e-9);
+        assert!(near("金庫の暗証番号").abs() < 1e-9, "one of two words");
+        let repeated = nearness("locker code", &segment::query_terms("locker locker locker code"));
+        assert!((repeated - 1.0).abs() < 1e-9);
+        assert!(near("車庫の電話番号") > 0.1 && near("車庫の電話番号") < 0.5);
+    }
+
+    #[test]
+    fn a_long_identifier_is_located_at_its_start() {
+        let identifier = format!("user_{}_port", "x".repeat(300));
+        assert!(of(&format!("before {identifier} after"), &identifier).contains("user_xxx"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::{
     search::{
         SearchHit, SearchQuery, document,
         rank::{self, RankKey},
+        resolve::resolved,
         segment::{QueryTerm, query_terms},
         snippet,
     },
@@ -58,15 +59,19 @@ pub(super) fn search(conn: &Connection, query: &SearchQuery) -> JobResult<Vec<Se
         return Ok(Vec::new());
     }
     let mut hits: Vec<(RankKey, SearchHit)> = Vec::new();
+    let mut shown = terms.clone();
     for scope in scopes(conn, query)? {
-        let best = candidates(conn, scope, &terms)?;
-        hits.extend(read_hits(conn, (scope, query), &terms, best)?);
+        let found = resolved(&terms, |term| Postings::read(conn, scope, term))?;
+        let (found, postings): (Vec<QueryTerm>, Vec<Postings>) = found.into_iter().unzip();
+        let best = candidates(conn, scope, postings)?;
+        hits.extend(read_hits(conn, (scope, query), &found, best)?);
+        shown.extend(found);
     }
     rank::sort(&mut hits, |(key, _)| *key);
     let mut seen = HashSet::new();
     hits.retain(|(_, hit)| seen.insert((hit.key.clone(), hit.seq)));
     let hits = hits.into_iter().take(query.limit).map(|(_, hit)| hit);
-    Ok(hits.map(|hit| SearchHit { snippet: snippet::snippet(&hit.snippet, &terms), ..hit }).collect())
+    Ok(hits.map(|hit| SearchHit { snippet: snippet::snippet(&hit.snippet, &shown), ..hit }).collect())
 }
 
 fn scopes(conn: &Connection, query: &SearchQuery) -> rusqlite::Result<Vec<SearchScope>> {
@@ -101,12 +106,8 @@ fn session_range(conn: &Connection, key: &[&str; 3]) -> rusqlite::Result<Option<
 fn candidates(
     conn: &Connection,
     scope: SearchScope,
-    terms: &[QueryTerm],
+    mut postings: Vec<Postings>,
 ) -> rusqlite::Result<Vec<ScoredDocument>> {
-    let mut postings = Vec::new();
-    for term in terms {
-        postings.extend(Postings::read(conn, scope, term)?);
-    }
     if postings.is_empty() {
         return Ok(Vec::new());
     }
@@ -152,16 +153,10 @@ fn add_conjunction(
 }
 
 impl Postings {
-    /// `None` if no document has the term. A term of several letters that no document has matches as a prefix.
+    /// `None` if no document has the term.
     fn read(conn: &Connection, scope: SearchScope, term: &QueryTerm) -> rusqlite::Result<Option<Self>> {
-        let exact = format!("\"{}\"", term.text);
-        let prefix = format!("{exact} *");
-        let mut expression = if term.is_prefix { prefix.clone() } else { exact };
-        let mut found = documents(conn, scope, &expression, FREQUENT + 1)?;
-        if found.is_empty() && !term.is_prefix && term.text.len() >= 3 {
-            expression = prefix;
-            found = documents(conn, scope, &expression, FREQUENT + 1)?;
-        }
+        let expression = format!("\"{}\"{}", term.text, if term.is_prefix { " *" } else { "" });
+        let found = documents(conn, scope, &expression, FREQUENT + 1)?;
         let Some(oldest) = found.last().copied() else { return Ok(None) };
         let is_frequent = found.len() > FREQUENT;
         let mut with_term = found.len() as u64;
