@@ -116,7 +116,7 @@ fn missing_recursive_and_duplicate_sub_agents_are_rejected() {
 
 #[test]
 fn unknown_tool_or_model_error_lists_alternatives() {
-    assert_snapshot!(refused(&[(ROOT, "name: butler\ntools: [{name: lamp}]\n")]), @r#"lango: agents/home/root_agent.yaml: there is no tool "lamp"; the tools are now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch"#);
+    assert_snapshot!(refused(&[(ROOT, "name: butler\ntools: [{name: lamp}]\n")]), @r#"lango: agents/home/root_agent.yaml: there is no tool "lamp"; the tools are now, calculate, read_file, list_files, search_files, write_file, edit_file, undo_edit, exec, exec_start, exec_status, exec_stop, read_output, fetch, recall, load_memory, preload_memory"#);
     assert_snapshot!(refused(&[(ROOT, "name: butler\nmodel: gemini-2.5-flash\n")]), @"lango: agents/home/root_agent.yaml: gemini needs a key: set GEMINI_API_KEY, or `key` in [providers.gemini] of lango.toml");
     assert_snapshot!(refused(&[("lango.toml", "model = \"openai/gpt-5\"\n")]), @"lango: lango.toml: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml");
     assert_snapshot!(refused_with(&[], &["run", "--model", "gpt-5", "hello"]), @"lango: --model: openai needs a key: set OPENAI_API_KEY, or `key` in [providers.openai] of lango.toml");
