@@ -11,10 +11,19 @@ pub(super) fn plain_message(message: &str) -> String {
     if let Some(key) = message.strip_prefix("missing field ") {
         return format!("the key {key} is missing");
     }
-    if let Some(message) = wrong_kind(message).or_else(|| rewritten(message)) {
-        return message;
-    }
-    message.to_owned()
+    let plain = wrong_kind(message).or_else(|| rewritten(message)).or_else(|| expected_parts(message));
+    plain.unwrap_or_else(|| message.to_owned())
+}
+
+/// A syntax error with the signs and the parts of a file that are expected.
+fn expected_parts(message: &str) -> Option<String> {
+    let (problem, expected) = message.split_once(", expected ")?;
+    let parts = expected.split(", ").map(|part| match part {
+        "value" => "a value",
+        "key" => "a key",
+        other => other,
+    });
+    Some(format!("{problem}, expected {}", parts.collect::<Vec<_>>().join(", ")))
 }
 
 /// Messages of the parsers that name their own types and options.
@@ -146,6 +155,8 @@ mod tests {
             "invalid u64",
             "missing field `model`",
             "invalid string, expected `\"`",
+            "extra assignment between key-value pairs, expected value",
+            "missing comma between array elements, expected `,`, value",
         ];
         let plain: Vec<String> = messages.map(plain_message).into();
         insta::assert_snapshot!(plain.join("\n"), @r#"
@@ -167,6 +178,8 @@ mod tests {
         expected a whole number that is not negative
         the key `model` is missing
         invalid string, expected `"`
+        extra assignment between key-value pairs, expected a value
+        missing comma between array elements, expected `,`, a value
         "#);
     }
 }

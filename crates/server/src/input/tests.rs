@@ -95,6 +95,14 @@ fn null_is_removed_and_words_for_true_become_booleans() {
 }
 
 #[test]
+fn texts_and_floats_with_an_integral_value_become_counts() {
+    let usage = json!({"promptTokenCount": "7", "totalTokenCount": 8.0, "thoughtsTokenCount": -0.0});
+    let expected =
+        r#"{"events":[{"usageMetadata":{"promptTokenCount":7,"totalTokenCount":8,"thoughtsTokenCount":0}}]}"#;
+    assert_eq!(validate(json!({"events": [{"usageMetadata": usage}]}), &bodies::CREATE_SESSION), expected);
+}
+
+#[test]
 fn a_field_has_a_camel_case_and_a_snake_case_spelling() {
     for (key, matches) in
         [("userId", true), ("user_id", true), ("userid", false), ("user_Id", false), ("user_i", false)]
@@ -155,12 +163,13 @@ async fn a_value_that_only_the_struct_rejects_is_an_error_of_its_field() {
 
 #[test]
 fn errors_in_the_nested_fields_of_an_event_have_their_location() {
-    let event = json!({"usageMetadata": {"promptTokenCount": "7", "totalTokenCount": -1, "candidates_token_count": 1.5},
+    let event = json!({"usageMetadata": {"promptTokenCount": "x", "thoughtsTokenCount": [], "totalTokenCount": -1, "candidates_token_count": 1.5},
         "actions": {"stateDelta": 7, "escalate": "perhaps", "transfer_to_agent": {}}, "nodeInfo": {"path": null}});
     let errors = validate(json!({"events": [event]}), &bodies::CREATE_SESSION);
     insta::assert_snapshot!(errors.replace("},", "},\n"), @r#"
-    [{"type":"int_type","loc":["body","events",0,"usageMetadata","candidates_token_count"],"msg":"Input should be a valid integer","input":1.5},
-    {"type":"int_type","loc":["body","events",0,"usageMetadata","promptTokenCount"],"msg":"Input should be a valid integer","input":"7"},
+    [{"type":"int_from_float","loc":["body","events",0,"usageMetadata","candidates_token_count"],"msg":"Input should be a valid integer, got a number with a fractional part","input":1.5},
+    {"type":"int_parsing","loc":["body","events",0,"usageMetadata","promptTokenCount"],"msg":"Input should be a valid integer, unable to parse string as an integer","input":"x"},
+    {"type":"int_type","loc":["body","events",0,"usageMetadata","thoughtsTokenCount"],"msg":"Input should be a valid integer","input":[]},
     {"type":"greater_than_equal","loc":["body","events",0,"usageMetadata","totalTokenCount"],"msg":"Input should be greater than or equal to 0","input":-1},
     {"type":"dict_type","loc":["body","events",0,"actions","stateDelta"],"msg":"Input should be a valid dictionary","input":7},
     {"type":"string_type","loc":["body","events",0,"actions","transfer_to_agent"],"msg":"Input should be a valid string","input":{}},
@@ -238,7 +247,7 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match value {
         Value::Object(map) => {
-            map.iter().for_each(|(key, value)| pointers(value, &format!("{at}/{key}"), all))
+            map.iter().for_each(|(key, value)| pointers(value, &format!("{at}/{key}"), all));
         }
         Value::Array(items) => {
             items

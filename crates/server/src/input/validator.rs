@@ -141,16 +141,26 @@ impl Validator {
         }
     }
 
-    fn check_count(&mut self, value: &Value) {
-        if value.is_u64() {
+    fn check_count(&mut self, value: &mut Value) {
+        if let Some(count) = parse_count(value) {
+            *value = count.into();
             return;
         }
-        match value.as_f64() {
-            Some(number) if number < 0.0 => {
-                self.error("greater_than_equal", "Input should be greater than or equal to 0", value);
+        let (kind, message) = match &*value {
+            Value::String(_) => {
+                ("int_parsing", "Input should be a valid integer, unable to parse string as an integer")
             }
-            Some(_) | None => self.error("int_type", "Input should be a valid integer", value),
-        }
+            Value::Number(number) if number.as_f64().is_some_and(|number| number < 0.0) => {
+                ("greater_than_equal", "Input should be greater than or equal to 0")
+            }
+            Value::Number(_) => {
+                ("int_from_float", "Input should be a valid integer, got a number with a fractional part")
+            }
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                ("int_type", "Input should be a valid integer")
+            }
+        };
+        self.error(kind, message, value);
     }
 
     fn check_bytes(&mut self, value: &Value) {
@@ -213,5 +223,20 @@ pub(crate) fn parse_flag(value: &Value) -> Option<bool> {
             _ => None,
         },
         Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// The values that pydantic accepts as an integer, if it is not negative.
+fn parse_count(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) if number.is_u64() => number.as_u64(),
+        Value::Number(number) => {
+            let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+            // The addition turns negative zero into zero.
+            format!("{:.0}", number + 0.0).parse().ok()
+        }
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Bool(flag) => Some(u64::from(*flag)),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
