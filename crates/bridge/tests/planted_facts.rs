@@ -14,7 +14,7 @@ use bridge::{
 use futures::StreamExt;
 use provider::{ModelId, ModelRequest, ModelStream, Provider};
 use session::{
-    Commit, NewSession, OnConflict, Store,
+    Commit, IndexProgress, NewSession, OnConflict, Store,
     sqlite::{Options, SqliteStore},
 };
 use std::sync::Arc;
@@ -212,8 +212,10 @@ impl ConversationWorld {
             limit: 5,
             ..SearchQuery::default()
         };
+        // A search waits for the index only so long.
+        self.store.check_index();
+        while self.store.index_next().await.unwrap() == IndexProgress::More {}
         let recalled = self.memory.search(query).await.unwrap();
-        assert!(recalled.is_complete);
         let text = |message: &PassageMessage| message.text.clone();
         let of_passage = |passage: &Passage| passage.messages.iter().map(text).collect::<Vec<_>>().join("\n");
         recalled.passages.iter().map(of_passage).collect()

@@ -111,7 +111,9 @@ impl ScopeDocuments<'_> {
         let mut weights = vec![0.0; self.documents.len()];
         for (_, documents) in &found {
             let weight = rank::weight(all, documents.len() as u64);
-            documents.iter().for_each(|index| weights[*index] += weight);
+            for index in documents {
+                weights[*index] += weight;
+            }
         }
         let terms: Vec<QueryTerm> = found.into_iter().map(|(term, _)| term).collect();
         let is_admitted = |key: &SessionKey, seq: Seq| {

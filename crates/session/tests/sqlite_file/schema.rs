@@ -3,8 +3,8 @@
 use crate::common::{file, fresh, open};
 use rusqlite::Connection;
 use session::{
-    Commit, Error, NewSession, OnConflict, RunLog, RunStore, SessionLog, SessionStore, TailBudget,
-    sqlite::Options,
+    Commit, Error, IndexProgress, NewSession, OnConflict, RunLog, RunStore, SearchQuery, SessionLog,
+    SessionSearch, SessionStore, TailBudget, sqlite::Options,
 };
 use std::{fs, path::Path};
 use tempfile::TempDir;
@@ -86,6 +86,12 @@ async fn a_file_of_every_earlier_version_is_migrated_without_loss() {
         assert!(store.commit(&key("s"), Commit::message(stored)).await.unwrap().repeated);
         assert_eq!(store.commit(&key("s"), message_commit("m2")).await.unwrap().seq.0, 3);
         store.enqueue(&key("s"), run("q"), "payload".into()).await.unwrap();
+        while store.index_next().await.unwrap() == IndexProgress::More {}
+        let query =
+            SearchQuery { user: "ann".into(), text: "hello".into(), limit: 5, ..SearchQuery::default() };
+        let results = store.search(query).await.unwrap();
+        let hits: Vec<u64> = results.hits.iter().map(|hit| hit.seq.0).collect();
+        assert!(results.is_complete && hits.contains(&1), "{earlier}: {hits:?}");
         let second = NewSession { quota: Some(1), ..new_session(&key("second"), OnConflict::Fail) };
         assert!(matches!(store.create(second).await, Err(Error::QuotaReached { .. })), "{earlier}");
         assert!(store.delete(&key("s")).await.unwrap());
