@@ -54,6 +54,7 @@ const KEY_RULES: &[(&str, KeyRule)] = &[
     ("maxMessageTokenBudget", raised(32_000.0)),
     ("mcpJson", Harmless("the servers of .mcp.json are listed")),
     ("history.maxMessages", Harmless(RESTRICTS)),
+    ("history.cacheBytes", raised(83_886_080.0)),
     ("history.retain", Harmless("the budget of the history remains")),
     ("generate.systemInstruction", Harmless(TEXT)),
     ("generate.temperature", Harmless(TEXT)),

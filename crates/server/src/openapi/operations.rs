@@ -32,8 +32,7 @@ pub(super) fn all() -> Vec<ApiOperation> {
     let sections = [
         server(),
         apps(),
-        sessions(),
-        session_views(),
+        sessions().into_iter().chain(session_views()).collect(),
         artifacts(),
         messages(),
         runs(),
