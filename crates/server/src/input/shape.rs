@@ -76,8 +76,9 @@ pub(crate) fn is_spelling_of(key: &str, name: &str) -> bool {
 
 /// The key under which an object holds a field. If both spellings are present, camelCase wins.
 pub(crate) fn find_key(map: &Map<String, Value>, name: &'static str) -> Option<String> {
-    if map.contains_key(name) {
-        return Some(name.to_owned());
-    }
-    map.keys().find(|key| is_spelling_of(key, name)).cloned()
+    let spellings = || map.iter().filter(|(key, _)| is_spelling_of(key, name));
+    // `null` in one spelling does not hide a value in the other. Otherwise camelCase wins.
+    let with_value = || spellings().filter(|(_, value)| !value.is_null());
+    let found = with_value().find(|(key, _)| *key == name).or_else(|| with_value().next());
+    found.or_else(|| spellings().next()).map(|(key, _)| key.clone())
 }

@@ -5,7 +5,7 @@ use super::{
         self, CreateSessionBody, PatchMemoryBody, PatchSessionBody, RunBody, SaveArtifactBody, SessionRunBody,
     },
     body::{BodyType, RequestBody},
-    shape::{FieldShape, ObjectShape, Requirement, Shape, is_spelling_of},
+    shape::{FieldShape, ObjectShape, Requirement, Shape, find_key, is_spelling_of},
     validation_error::json_syntax_error,
     validator::Validator,
 };
@@ -109,6 +109,21 @@ fn a_field_has_a_camel_case_and_a_snake_case_spelling() {
     {
         assert_eq!(is_spelling_of(key, "userId"), matches, "{key}");
     }
+}
+
+#[test]
+fn null_in_one_spelling_does_not_hide_the_value_in_the_other() {
+    let found = |map: Value| find_key(map.as_object().unwrap(), "userId");
+    for (map, expected) in [
+        (json!({"userId": null, "user_id": 1}), "user_id"),
+        (json!({"user_id": 1, "userId": null}), "user_id"),
+        (json!({"user_id": null, "userId": 1}), "userId"),
+        (json!({"user_id": 2, "userId": 1}), "userId"),
+        (json!({"user_id": null}), "user_id"),
+    ] {
+        assert_eq!(found(map).as_deref(), Some(expected));
+    }
+    assert_eq!(found(json!({"user": 1})), None);
 }
 
 #[test]
