@@ -195,8 +195,8 @@ fn errors_in_the_nested_fields_of_an_event_have_their_location() {
 
 #[test]
 fn only_one_spelling_of_a_field_remains() {
-    let event = json!({"branch": "b", "modelVersion": null, "model_version": 7, "invocationId": "a", "invocation_id": []});
-    let expected = r#"{"events":[{"branch":"b","invocationId":"a"}]}"#;
+    let event = json!({"branch": "b", "modelVersion": null, "model_version": "m", "invocationId": "a", "invocation_id": []});
+    let expected = r#"{"events":[{"branch":"b","model_version":"m","invocationId":"a"}]}"#;
     assert_eq!(validate(json!({"events": [event]}), &bodies::CREATE_SESSION), expected);
 }
 
