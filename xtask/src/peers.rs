@@ -239,7 +239,7 @@ fn install_llama(place: &Path) -> Result<()> {
     run(Command::new(place.join("venv/bin/python")).args(["-c", UNPACK]).arg(place))
 }
 
-/// Installs a program from crates.io, with its own build directory.
+/// Installs a program from the Rust registry, with its own build directory.
 fn install_crate(place: &Path, args: &[&str]) -> Result<()> {
     let build = place.join("build");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
