@@ -7,11 +7,13 @@
 //! | [`legal`] | the rules of each provider's wire format |
 //! | [`fakeprov`] | fake provider servers with fault scenarios |
 //! | [`mutated_streams`] | recorded provider streams with one fault each, and a server that sends them |
+//! | [`postgres`] | a temporary PostgreSQL server |
 //! | [`sse`], [`random`] | a reader of server-sent events; reproducible random numbers |
 
 pub mod fakeprov;
 pub mod legal;
 pub mod mutated_streams;
+pub mod postgres;
 pub mod property;
 mod provider_api;
 pub mod random;

@@ -56,6 +56,12 @@ pub enum Error {
         "{path} holds the sessions of Lango in Go; move it away with the files beside it, then `lango sessions import --from lango FILE` brings them along"
     )]
     LangoInGo { path: PathBuf },
+    /// All connections to the database are in use.
+    #[error("the store is too busy: all connections to {path} are in use")]
+    PoolExhausted { path: PathBuf },
+    /// The database does not answer. The outcome of a write is unknown, unless it is repeated with the same message id.
+    #[error("the database {path} cannot be reached")]
+    Unreachable { path: PathBuf, source: BoxError },
     #[error("{path} is locked by another program")]
     Locked { path: PathBuf, source: BoxError },
     #[error("{path} cannot be written: it is read-only")]
@@ -105,6 +111,8 @@ impl Error {
         matches!(
             self,
             Self::QueueFull { .. }
+                | Self::PoolExhausted { .. }
+                | Self::Unreachable { .. }
                 | Self::Locked { .. }
                 | Self::ReadOnly { .. }
                 | Self::DiskFull { .. }
@@ -120,7 +128,14 @@ impl Error {
 
     /// Whether a retry shortly after may succeed.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::QueueFull { .. } | Self::Locked { .. } | Self::Io { .. })
+        matches!(
+            self,
+            Self::QueueFull { .. }
+                | Self::PoolExhausted { .. }
+                | Self::Unreachable { .. }
+                | Self::Locked { .. }
+                | Self::Io { .. }
+        )
     }
 
     /// The error with its causes, for a log line.

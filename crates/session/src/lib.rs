@@ -13,7 +13,7 @@
 //! | [`recipe`] | how the request of a model call was built |
 //! | [`artifact`] | versioned files of a session or a user |
 //! | `import` (feature `import`) | imports databases of Lango in Go |
-//! | [`memory`], [`sqlite`] | the two backends; `testkit::store_suite` tests what every backend must do |
+//! | [`memory`], [`sqlite`], [`postgres`] | the backends; `testkit::store_suite` tests what every backend must do |
 //!
 //! **Invariant.** An acknowledged row is never changed, reordered or lost; its sequence number is assigned in the transaction
 //! that stores it. This crate does not depend on agents, models or tools, and does not interpret the text that it stores.
@@ -22,6 +22,7 @@ pub mod artifact;
 mod clock;
 pub mod draft;
 mod error;
+mod health;
 #[cfg(feature = "import")]
 pub mod import;
 mod key;
@@ -31,6 +32,7 @@ pub mod memory;
 pub mod message;
 pub mod owner;
 pub mod pending;
+pub mod postgres;
 pub mod recipe;
 pub mod run;
 pub mod sqlite;
@@ -39,6 +41,7 @@ pub mod store;
 pub use artifact::{Artifact, ArtifactKey, ArtifactStore, NewArtifact};
 pub use draft::{Draft, Drafts};
 pub use error::{Error, Result};
+pub use health::Reporter;
 pub use key::{Seq, SessionKey};
 pub use lifecycle::RunStatus;
 pub use log::{PageRequest, SessionLog, StateEntry};

@@ -1,7 +1,7 @@
 //! Owners of runs. Each claim of a process has its own name, so that a dead owner can be recognised.
 //!
-//! A name is `process#claim`. The backend decides whether a process is alive (SQLite: by an advisory lock on a file beside the
-//! database); this module tracks which claims of this process are held.
+//! A name is `process#claim`. The backend decides whether a process is alive: SQLite by an advisory lock on a file beside the
+//! database, PostgreSQL by a lease that heartbeats renew. This module tracks which claims of this process are held.
 
 use crate::{Pending, Result};
 use lock::LockExt;
@@ -87,16 +87,19 @@ pub struct OwnerStatus {
     pub name: String,
     /// The number of heartbeats of its process.
     pub beats: u64,
+    /// Whether the lease of its process has expired, by the clock of the store. `None` if processes of this store have no lease:
+    /// then [`Owners::liveness`] and the observed heartbeats decide.
+    pub is_expired: Option<bool>,
 }
 
 pub trait Owners: Send + Sync {
-    /// Registers a claim of this process. The first claim acquires the process lock.
+    /// Registers a claim of this process. In SQLite the first claim acquires the process lock.
     fn claim_owner(&self) -> Result<OwnerClaim>;
 
-    /// Whether an owner is alive. Blocks for one system call at most.
+    /// Whether an owner is alive, as far as is known without reading the store. Blocks for one system call at most.
     fn liveness(&self, owner: &str) -> Liveness;
 
-    /// Stores a heartbeat of this process. Its success also proves that the store accepts writes.
+    /// Stores a heartbeat of this process, which renews its lease if it has one. Its success also proves that the store accepts writes.
     fn heartbeat(&self) -> Pending<'_, Heartbeat>;
 
     /// The owners of all queued and running runs.

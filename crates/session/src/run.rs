@@ -94,8 +94,8 @@ pub struct RunRecord {
 
 /// The right to append to a session. Its running run holds it, and the epoch fences earlier holders.
 ///
-/// A lease has no TTL and is not renewed. It ends with the run, or when the run is taken over because its owner is gone: the
-/// advisory lock of the owner's process and its heartbeat prove that the owner is alive (see [`owner`](crate::owner)).
+/// It ends with the run, or when the run is taken over because its owner is gone (see [`owner`](crate::owner)): heartbeats of
+/// the owner's process keep all of its leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub key: SessionKey,
@@ -136,6 +136,7 @@ pub struct OwnedRun {
 #[derive(Clone, Debug)]
 pub struct TakeOver {
     pub gone: Vec<GoneOwner>,
+    /// A claim that owns no other run.
     pub owner: String,
     /// Limits the take-over to one session.
     pub session: Option<SessionKey>,

@@ -236,7 +236,10 @@ impl MemoryState {
     pub(super) fn owners(&self) -> Vec<OwnerStatus> {
         let runs = self.sessions.values().flat_map(MemorySession::open_runs);
         let names: BTreeSet<String> = runs.map(|run| run.run.owner.clone()).collect();
-        names.into_iter().map(|name| OwnerStatus { beats: self.beats(&name), name }).collect()
+        names
+            .into_iter()
+            .map(|name| OwnerStatus { beats: self.beats(&name), name, is_expired: None })
+            .collect()
     }
 
     /// The keys in the order of creation: epochs start with the number of their session.

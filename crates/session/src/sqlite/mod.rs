@@ -13,7 +13,7 @@
 //! | `process` | the advisory lock that proves that a process is alive |
 //! | `ports` | the traits of this crate, wired to the modules above |
 //! | `sessions`, `artifacts` | the tables of these names |
-//! | `fault`, `health` | mapping SQLite codes to [`Error`]; reports to the operator |
+//! | `fault` | mapping SQLite codes to [`Error`] |
 //!
 //! **Invariants.** Every change goes through the writer, so writes of one process never contend for SQLite's lock; the writer
 //! waits for other processes. An acknowledged write survives SIGKILL, and a power cut if the disk honours fsync.
@@ -26,7 +26,6 @@ mod encoded_commit;
 mod fault;
 mod files;
 pub(crate) mod go_schema;
-mod health;
 mod idempotency_keys;
 mod log;
 mod migrate;
@@ -45,11 +44,13 @@ mod writer;
 #[cfg(test)]
 mod plans;
 
-use crate::{Error, Result, Seq, SessionKey, TailBudget};
+use crate::{
+    Error, Result, Seq, SessionKey, TailBudget,
+    health::{Reporter, StoreHealth},
+};
 use connect::ReadMode;
 use fault::{JobError, JobResult};
 use files::OpenFiles;
-use health::StoreHealth;
 use lock::LockExt;
 use process::{LockDirectory, ProcessLock};
 use readers::Readers;
@@ -84,9 +85,6 @@ pub struct Options {
     /// Called when the file fails, with the cause and the path, and when it works again.
     pub report: Option<Reporter>,
 }
-
-/// Writes a line to the operator's log.
-pub type Reporter = fn(&str);
 
 impl Default for Options {
     fn default() -> Self {

@@ -50,7 +50,7 @@ pub(super) fn owners(conn: &Connection) -> JobResult<Vec<OwnerStatus>> {
             Some(beats) => *beats,
             None => *known.entry(process.to_owned()).or_insert(beats(conn, process)?),
         };
-        owners.push(OwnerStatus { name, beats });
+        owners.push(OwnerStatus { name, beats, is_expired: None });
     }
     Ok(owners)
 }

@@ -5,9 +5,11 @@ use super::{
     connect::{self, ReadMode},
     fault::JobResult,
     files::OpenFiles,
+};
+use crate::{
+    Error, Result,
     health::{AccessKind, StoreHealth},
 };
-use crate::{Error, Result};
 use lock::LockExt;
 use rusqlite::Connection;
 use std::{

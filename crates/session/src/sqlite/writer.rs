@@ -21,9 +21,8 @@ use super::{
     Options,
     fault::{FileFault, JobError, JobResult},
     files::OpenFiles,
-    health::StoreHealth,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, health::StoreHealth};
 use connection::WriteConnection;
 use lock::LockExt;
 use rusqlite::Connection;

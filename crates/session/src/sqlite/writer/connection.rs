@@ -3,10 +3,10 @@
 use super::WriteJob;
 use crate::{
     Error,
+    health::{AccessKind, StoreHealth},
     sqlite::{
         fault::{FileFault, injected, is_busy},
         files::OpenFiles,
-        health::{AccessKind, StoreHealth},
     },
 };
 use failpoint::Point;

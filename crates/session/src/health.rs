@@ -1,9 +1,8 @@
-//! Reports to the operator when the file fails and when it works again.
+//! Reports to the operator when the file or the database fails and when it works again.
 //!
 //! Every caller gets its error. The log gets one line for the first failure of each kind, then at most one per
 //! [`REPEAT_AFTER`], and one when an access of the same kind succeeds again. This limits the log under any load.
 
-use super::Reporter;
 use crate::{Error, SessionKey};
 use lock::LockExt;
 use std::{
@@ -17,6 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Writes a line to the operator's log.
+pub type Reporter = fn(&str);
+
 /// Minimum time between two lines about the same kind of fault.
 const REPEAT_AFTER: Duration = Duration::from_secs(10);
 /// Maximum number of damaged sessions to remember. Beyond it, sessions may be reported again.
@@ -25,13 +27,13 @@ const MAX_DAMAGED: usize = 256;
 const DAMAGED_REPEAT_AFTER: Duration = Duration::from_hours(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum AccessKind {
+pub(crate) enum AccessKind {
     Read,
     Write,
 }
 
 #[derive(Debug)]
-pub(super) struct StoreHealth {
+pub(crate) struct StoreHealth {
     path: PathBuf,
     report: Option<Reporter>,
     /// Whether the log has an open fault. In a healthy store a successful access checks only this flag.
@@ -55,7 +57,7 @@ struct FaultRecord {
 }
 
 impl StoreHealth {
-    pub(super) fn new(path: PathBuf, report: Option<Reporter>) -> Self {
+    pub(crate) fn new(path: PathBuf, report: Option<Reporter>) -> Self {
         Self { path, report, is_faulty: AtomicBool::new(false), faults: Mutex::default() }
     }
 
@@ -63,14 +65,14 @@ impl StoreHealth {
         self.faults.locked()
     }
 
-    pub(super) fn record<T>(&self, access: AccessKind, result: &Result<T, Error>) {
+    pub(crate) fn record<T>(&self, access: AccessKind, result: &Result<T, Error>) {
         match result {
             Ok(_) => self.succeeded(access),
             Err(error) => self.failed(access, error),
         }
     }
 
-    pub(super) fn succeeded(&self, access: AccessKind) {
+    pub(crate) fn succeeded(&self, access: AccessKind) {
         if self.is_faulty.load(Ordering::Relaxed)
             && let Some(report) = self.report
             && self.faults().close(access, &self.is_faulty)
@@ -83,11 +85,16 @@ impl StoreHealth {
         }
     }
 
-    pub(super) fn failed(&self, access: AccessKind, error: &Error) {
+    pub(crate) fn failed(&self, access: AccessKind, error: &Error) {
         let Some(report) = self.report else { return };
         // A missing file fails reads and writes; one line is enough.
-        let is_gone =
-            matches!(error, Error::Deleted { .. } | Error::Replaced { .. } | Error::Detached { .. });
+        let is_gone = matches!(
+            error,
+            Error::Deleted { .. }
+                | Error::Replaced { .. }
+                | Error::Detached { .. }
+                | Error::Unreachable { .. }
+        );
         let access = if is_gone { AccessKind::Write } else { access };
         if let Error::DamagedSession { key, .. } = error {
             if self.faults().is_damage_due(key) {
@@ -106,7 +113,7 @@ impl StoreHealth {
     }
 
     /// Reports an event that is not a failure.
-    pub(super) fn note(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         if let Some(report) = self.report {
             report(&format!("store: {} {text}", self.path.display()));
         }
