@@ -7,7 +7,7 @@
 //! | [`legal`] | the rules of each provider's wire format |
 //! | [`fakeprov`] | fake provider servers with fault scenarios |
 //! | [`mutated_streams`] | recorded provider streams with one fault each, and a server that sends them |
-//! | [`postgres`] | a temporary PostgreSQL server |
+//! | [`postgres`], [`tcp_proxy`] | a temporary PostgreSQL server; a proxy that cuts and delays connections |
 //! | [`sse`], [`random`] | a reader of server-sent events; reproducible random numbers |
 
 pub mod fakeprov;
@@ -19,5 +19,6 @@ mod provider_api;
 pub mod random;
 pub mod sse;
 pub mod store_suite;
+pub mod tcp_proxy;
 
 pub use provider_api::ProviderApi;

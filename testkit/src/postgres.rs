@@ -9,7 +9,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io,
     net::{Ipv4Addr, TcpListener, TcpStream},
-    os::unix::fs::{DirBuilderExt, chown},
+    os::unix::fs::{DirBuilderExt, PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::{
@@ -19,8 +19,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-type BoxError = Box<dyn Error + Send + Sync>;
-type Result<T> = std::result::Result<T, BoxError>;
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The name of the superuser and of its password in all test servers.
 const USER: &str = "lango";
@@ -111,9 +110,9 @@ fn run(command: &mut Command) -> Result<Output> {
     Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// A server. Dropping a [`Server`] that was started for one test stops it.
+/// A server. Dropping a [`PostgresServer`] that was started for one test stops it.
 #[derive(Debug)]
-pub struct Server {
+pub struct PostgresServer {
     programs: Programs,
     directory: PathBuf,
     port: u16,
@@ -121,7 +120,7 @@ pub struct Server {
     is_own: bool,
 }
 
-impl Server {
+impl PostgresServer {
     /// Starts a server for one test, with further lines of configuration. `None` if PostgreSQL is not installed.
     pub fn start(settings: &str) -> Result<Option<Self>> {
         let Some(programs) = Programs::find()? else { return Ok(None) };
@@ -185,6 +184,21 @@ impl Server {
             .map(drop)
     }
 
+    /// Restarts the server with TLS.
+    pub fn use_certificate(&self, certificate: &Path, key: &Path) -> Result<()> {
+        for (file, name) in [(certificate, "server.crt"), (key, "server.key")] {
+            let copy = self.data().join(name);
+            fs::copy(file, &copy)?;
+            fs::set_permissions(&copy, fs::Permissions::from_mode(0o600))?;
+            if let Some((user, group)) = self.programs.account {
+                chown(&copy, Some(user), Some(group))?;
+            }
+        }
+        self.execute("ALTER SYSTEM SET ssl = on")?;
+        self.stop("fast")?;
+        self.resume()
+    }
+
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -220,7 +234,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
         if self.is_own {
             let _ = self.stop("immediate");
@@ -237,8 +251,8 @@ pub struct TestSchema {
 }
 
 /// The shared server; `None` if PostgreSQL is not installed, which is said once.
-pub fn shared() -> Result<Option<&'static Server>> {
-    static SHARED: Mutex<Option<&'static (File, Server)>> = Mutex::new(None);
+pub fn shared() -> Result<Option<&'static PostgresServer>> {
+    static SHARED: Mutex<Option<&'static (File, PostgresServer)>> = Mutex::new(None);
     static SKIPPED: OnceLock<()> = OnceLock::new();
     let mut shared = lock::LockExt::locked(&SHARED);
     if shared.is_none() {
@@ -254,7 +268,7 @@ pub fn shared() -> Result<Option<&'static Server>> {
 }
 
 /// Joins the users of the shared server, which is started if it does not run. The lock ends with the process.
-fn join(programs: Programs) -> Result<(File, Server)> {
+fn join(programs: Programs) -> Result<(File, PostgresServer)> {
     let user = programs.account.map_or_else(|| "own".to_owned(), |(user, _)| user.to_string());
     let place = env::var("USER").unwrap_or_default();
     let directory = env::temp_dir().join(format!("lango-postgres-shared-{place}{user}"));
@@ -266,10 +280,10 @@ fn join(programs: Programs) -> Result<(File, Server)> {
     let starting = open("starting")?;
     starting.lock()?;
     if let Some(port) = running_port(&directory) {
-        return Ok((users, Server { programs, directory, port, is_own: false }));
+        return Ok((users, PostgresServer { programs, directory, port, is_own: false }));
     }
     let _ = fs::remove_dir_all(directory.join("data"));
-    let server = Server::create(programs, directory.clone(), SETTINGS, false)?;
+    let server = PostgresServer::create(programs, directory.clone(), SETTINGS, false)?;
     fs::write(directory.join("port"), server.port.to_string())?;
     let stop = server.programs.command("pg_ctl");
     Command::new("setsid")

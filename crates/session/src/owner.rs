@@ -3,7 +3,7 @@
 //! A name is `process#claim`. The backend decides whether a process is alive: SQLite by an advisory lock on a file beside the
 //! database, PostgreSQL by a lease that heartbeats renew. This module tracks which claims of this process are held.
 
-use crate::{Pending, Result};
+use crate::{Pending, Result, SessionKey};
 use lock::LockExt;
 use std::{
     collections::BTreeSet,
@@ -75,10 +75,13 @@ pub enum Liveness {
 }
 
 /// The result of a heartbeat.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// How many runs of this process other owners have taken over.
     pub displaced: u64,
+    /// Open runs of this process, by session and id, that [`request_cancel`](crate::RunStore::request_cancel) named. Reported by
+    /// each heartbeat until the run has ended.
+    pub cancelled: Vec<(SessionKey, String)>,
 }
 
 /// An owner of at least one queued or running run.
@@ -101,6 +104,9 @@ pub trait Owners: Send + Sync {
 
     /// Stores a heartbeat of this process, which renews its lease if it has one. Its success also proves that the store accepts writes.
     fn heartbeat(&self) -> Pending<'_, Heartbeat>;
+
+    /// Ends the lease of this process, if it has one, so that others take over its runs at once.
+    fn release(&self) -> Pending<'_, ()>;
 
     /// The owners of all queued and running runs.
     fn owners(&self) -> Pending<'_, Vec<OwnerStatus>>;

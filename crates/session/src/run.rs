@@ -209,6 +209,10 @@ pub trait RunStore: Send + Sync {
     /// Returns `false` if the run is not queued or has another owner.
     fn withdraw(&self, key: &SessionKey, withdrawal: Withdrawal) -> Pending<'_, bool>;
 
+    /// Asks the owner of a queued or running run, which may be another process, to cancel it; its next heartbeat reports the
+    /// request. `false` if the run is not open, or if the store cannot reach other processes (SQLite and memory).
+    fn request_cancel(&self, key: &SessionKey, id: &str) -> Pending<'_, bool>;
+
     /// Returns the transferred runs, grouped by session, oldest session first: the running run, then the queue in order.
     fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>>;
 

@@ -119,6 +119,10 @@ impl RunStore for MemoryStore {
         self.call(move |state| Ok(state.session_mut(&key).is_ok_and(|session| session.withdraw(withdrawal))))
     }
 
+    fn request_cancel(&self, _: &SessionKey, _: &str) -> Pending<'_, bool> {
+        Box::pin(async { Ok(false) })
+    }
+
     fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>> {
         self.call(move |state| state.take_over(&change))
     }
@@ -161,6 +165,10 @@ impl Owners for MemoryStore {
 
     fn heartbeat(&self) -> Pending<'_, Heartbeat> {
         self.call(|state| Ok(state.heartbeat(PROCESS)))
+    }
+
+    fn release(&self) -> Pending<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn owners(&self) -> Pending<'_, Vec<OwnerStatus>> {

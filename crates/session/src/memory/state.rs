@@ -226,7 +226,7 @@ impl MemoryState {
     pub(super) fn heartbeat(&mut self, process: &str) -> Heartbeat {
         let (beats, displaced) = self.processes.entry(process.to_owned()).or_default();
         *beats += 1;
-        Heartbeat { displaced: *displaced }
+        Heartbeat { displaced: *displaced, cancelled: Vec::new() }
     }
 
     fn beats(&self, owner: &str) -> u64 {

@@ -5,7 +5,7 @@ use super::{
     commit,
     fault::{JobError, JobResult},
     idempotency_keys::KnownRows,
-    runs::{self, ADMISSION, BY_IDS, BY_NUMBER, RunRow},
+    runs::{self, ADMISSION, BY_IDS, BY_NUMBER, StoredRun},
     sessions::{LOCK_HEAD, SessionHead, key_of},
     state,
     text::{Text, integer, number, text},
@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use tokio_postgres::Row;
 
 /// The effect of an admitted commit on runs and the lease.
-pub(super) enum Admitted<'a> {
+pub(super) enum AdmittedCommit<'a> {
     Untouched,
     Step(&'a Lease),
     Start {
@@ -51,7 +51,7 @@ pub(super) struct Settled<'a> {
     pub(super) extended: Vec<(i64, i64)>,
 }
 
-impl Admitted<'_> {
+impl AdmittedCommit<'_> {
     /// The number of the run of a message, or 0.
     pub(super) fn run_of(&self, message: &str) -> u64 {
         match self {
@@ -130,7 +130,7 @@ impl CommitRows {
     pub(super) fn read(self, mut rows: Vec<Vec<Row>>, key: &SessionKey) -> JobResult<Found> {
         let head = SessionHead::read(&rows[self.head], key)?;
         let request = self.request.map(|known| known.read(&rows)).transpose()?.flatten();
-        let runs = self.runs.map(|at| RunRow::read_all(&rows[at])).transpose()?.unwrap_or_default();
+        let runs = self.runs.map(|at| StoredRun::read_all(&rows[at])).transpose()?.unwrap_or_default();
         let admission = match self.admission.and_then(|at| rows[at].first()) {
             Some(row) => {
                 let (next_number, has_draft) = (number(row, 0)?, row.try_get(3)?);
@@ -152,7 +152,7 @@ impl CommitRows {
 /// What the first batch of a commit found.
 pub(super) struct Found {
     pub(super) head: SessionHead,
-    runs: Vec<RunRow>,
+    runs: Vec<StoredRun>,
     /// The turn state, the number of the next new run, and whether the session has a draft.
     admission: Option<(TurnState, u64, bool)>,
     request: Option<KnownRequest>,
@@ -163,7 +163,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn run(&self, id: &str) -> Option<&RunRow> {
+    fn run(&self, id: &str) -> Option<&StoredRun> {
         self.runs.iter().find(|run| run.id == id)
     }
 
@@ -179,16 +179,16 @@ impl Found {
         ids.rev().find(|id| self.ids.contains(*id) || !seen.insert(*id))
     }
 
-    pub(super) fn admit<'a>(&self, key: &SessionKey, commit: &'a Commit) -> JobResult<Admitted<'a>> {
+    pub(super) fn admit<'a>(&self, key: &SessionKey, commit: &'a Commit) -> JobResult<AdmittedCommit<'a>> {
         let turns = self.head.turns();
         let admitted = match &commit.turn {
-            TurnChange::None => Admitted::Untouched,
+            TurnChange::None => AdmittedCommit::Untouched,
             TurnChange::Step(lease) | TurnChange::Finish { lease, .. } if lease.key != *key => {
                 return Err(Error::Fenced(key.clone()).into());
             }
             TurnChange::Step(lease) => {
                 lifecycle::fence(&turns, lease.epoch).map_err(|refusal| runs::refused(refusal, key, ""))?;
-                Admitted::Step(lease)
+                AdmittedCommit::Step(lease)
             }
             TurnChange::Finish { lease, status, error } => {
                 let run = self.runs.first();
@@ -196,7 +196,7 @@ impl Found {
                 let next = lifecycle::transition(&turns, run.map(|run| &run.state), &change);
                 let id = run.map_or("", |run| &run.id);
                 let next = next.map_err(|refusal| runs::refused(refusal, key, id))?;
-                Admitted::Finish { number: lease.run, next, error: error.as_deref() }
+                AdmittedCommit::Finish { number: lease.run, next, error: error.as_deref() }
             }
             TurnChange::Cancel { run: id, error } => {
                 let run = self.run(id);
@@ -204,7 +204,7 @@ impl Found {
                 let next = lifecycle::transition(turns, run.map(|run| &run.state), &Transition::Cancel);
                 let next = next.map_err(|refusal| runs::refused(refusal, key, id))?;
                 let number = run.map_or(0, |run| run.number);
-                Admitted::Finish { number, next, error: error.as_deref() }
+                AdmittedCommit::Finish { number, next, error: error.as_deref() }
             }
             TurnChange::Start(start) => self.admit_start(key, commit, start)?,
         };
@@ -219,7 +219,7 @@ impl Found {
         key: &SessionKey,
         commit: &Commit,
         start: &'a Start,
-    ) -> JobResult<Admitted<'a>> {
+    ) -> JobResult<AdmittedCommit<'a>> {
         let (id, owner) = (start.run.id.as_str(), &start.run.owner);
         if let Some(request) = self.request.clone() {
             request.admit(key, &start.run, AcceptedAs::Start)?;
@@ -241,7 +241,7 @@ impl Found {
             Some((run.number, commit::superseded(&self.head, run)?.run))
         });
         let (number, is_new) = run.map_or((*next_number, true), |run| (run.number, false));
-        Ok(Admitted::Start {
+        Ok(AdmittedCommit::Start {
             start,
             number,
             is_new,
@@ -285,7 +285,7 @@ impl Found {
         let rows = transaction.commit(batch).await?;
         let started = match &commit.turn {
             TurnChange::Start(start) => {
-                let is_own = |run: &&RunRow| {
+                let is_own = |run: &&StoredRun| {
                     run.state.status == RunStatus::Running && run.state.owner == start.run.owner
                 };
                 let run = self.run(&start.run.id).filter(is_own);

@@ -2,13 +2,14 @@
 //! stores the changes and commits.
 
 use super::{
-    admission::{Admitted, CommitRows},
+    admission::{AdmittedCommit, CommitRows},
     batch::{Batch, parameters},
     fault::JobResult,
     idempotency_keys, recipes,
     runs::{self, RunUpdate},
     sessions::{SessionHead, now, recent},
     state::{self, EncodedChange},
+    step,
     text::{Text, integer},
     write::{Transaction, WriteJob},
 };
@@ -77,6 +78,11 @@ async fn change(
     end: End,
 ) -> JobResult<Committed> {
     let calls = tool_calls(&commit.messages)?;
+    if end == End::Commit
+        && let Some(committed) = step::commit(transaction, (key, commit), &calls).await?
+    {
+        return Ok(committed);
+    }
     let mut batch = Batch::default();
     let rows = CommitRows::add(&mut batch, (key, commit), (&calls, transaction.write_id));
     let found = rows.read(transaction.send(batch).await?, key)?;
@@ -102,7 +108,7 @@ async fn change(
     add_details(&mut batch, (key, head.session_key, seq), commit, &state);
     let lease = add_runs(&mut batch, (key, head, seq), &admitted);
     let shared = match &admitted {
-        Admitted::Start { start, .. } if start.if_epoch.is_some() => state::add_shared(&mut batch, key),
+        AdmittedCommit::Start { start, .. } if start.if_epoch.is_some() => state::add_shared(&mut batch, key),
         _ => Vec::new(),
     };
     let rows = match end {
@@ -157,6 +163,12 @@ fn add_session<'a>(
     );
 }
 
+/// The recipe of a message.
+pub(super) fn recipe_of<'a>(commit: &'a Commit, message: &str) -> Option<Text<'a>> {
+    let own = commit.recipe.as_ref().filter(|recipe| recipe.message == message);
+    own.map(|recipe| Text(&recipe.recipe))
+}
+
 const INSERT_MESSAGES: &str = "INSERT INTO messages (session_key, seq, tokens, timestamp, run, counted_by, message_id, role,
          author, tool_calls, meta, recipe, content)
      SELECT $1, message.* FROM unnest($2::bigint[], $3::bigint[], $4::float8[], $5::bigint[], $6::text[], $7::text[],
@@ -166,17 +178,13 @@ fn add_messages<'a>(
     batch: &mut Batch<'a>,
     head: &SessionHead,
     commit: &'a Commit,
-    (calls, admitted): (&'a [Option<String>], &Admitted<'_>),
+    (calls, admitted): (&'a [Option<String>], &AdmittedCommit<'_>),
 ) {
     let messages = &commit.messages;
     if messages.is_empty() {
         return;
     }
     let first = integer(head.last_seq + 1);
-    let recipe = |id: &str| {
-        let own = commit.recipe.as_ref().filter(|recipe| recipe.message == id);
-        own.map(|recipe| Text(&recipe.recipe))
-    };
     let texts = |text: fn(&SessionMessage) -> &str| -> Vec<Text<'a>> {
         messages.iter().map(|message| Text(text(message))).collect()
     };
@@ -194,7 +202,7 @@ fn add_messages<'a>(
             texts(|message| &message.author),
             calls.iter().map(|calls| calls.as_deref().map(Text)).collect::<Vec<_>>(),
             messages.iter().map(|message| message.meta.as_deref().map(Text)).collect::<Vec<_>>(),
-            messages.iter().map(|message| recipe(&message.id)).collect::<Vec<_>>(),
+            messages.iter().map(|message| recipe_of(commit, &message.id)).collect::<Vec<_>>(),
             texts(|message| &message.content),
         ],
     );
@@ -224,36 +232,49 @@ fn add_details<'a>(
     }
 }
 
-/// The last change of each entry, because a statement cannot change a row twice.
+/// The last change of each entry of the pending work, because a statement cannot change a row twice.
+#[derive(Default)]
+pub(super) struct PendingRows<'a> {
+    /// Kinds and ids.
+    pub(super) cleared: (Vec<Text<'a>>, Vec<Text<'a>>),
+    pub(super) kinds: Vec<Text<'a>>,
+    pub(super) ids: Vec<Text<'a>>,
+    pub(super) values: Vec<Text<'a>>,
+    pub(super) carried: Vec<bool>,
+}
+
+impl<'a> PendingRows<'a> {
+    pub(super) fn of(changes: &'a [PendingEntryChange]) -> Self {
+        let mut last = BTreeMap::new();
+        for change in changes {
+            let (place, entry) = match change {
+                PendingEntryChange::Set(entry) => ((entry.kind.as_str(), entry.id.as_str()), Some(entry)),
+                PendingEntryChange::Clear { kind, id } => ((kind.as_str(), id.as_str()), None),
+            };
+            last.insert(place, entry);
+        }
+        let mut rows = Self::default();
+        for ((kind, id), entry) in last {
+            let Some(entry) = entry else {
+                rows.cleared.0.push(Text(kind));
+                rows.cleared.1.push(Text(id));
+                continue;
+            };
+            rows.kinds.push(Text(kind));
+            rows.ids.push(Text(id));
+            rows.values.push(Text(&entry.value));
+            rows.carried.push(entry.carried);
+        }
+        rows
+    }
+}
+
 fn add_pending<'a>(batch: &mut Batch<'a>, session_key: Uuid, changes: &'a [PendingEntryChange]) {
-    let mut last = BTreeMap::new();
-    for change in changes {
-        match change {
-            PendingEntryChange::Set(entry) => {
-                last.insert((entry.kind.as_str(), entry.id.as_str()), Some(entry));
-            }
-            PendingEntryChange::Clear { kind, id } => {
-                last.insert((kind, id), None);
-            }
-        }
-    }
-    let (mut cleared, mut set) = ((Vec::new(), Vec::new()), Vec::new());
-    for ((kind, id), entry) in last {
-        if let Some(entry) = entry {
-            set.push(entry);
-        } else {
-            cleared.0.push(Text(kind));
-            cleared.1.push(Text(id));
-        }
-    }
+    let PendingRows { cleared, kinds, ids, values, carried } = PendingRows::of(changes);
     if !cleared.0.is_empty() {
         batch.add(CLEAR_FACTS, parameters![session_key, cleared.0, cleared.1]);
     }
-    if !set.is_empty() {
-        let kinds: Vec<_> = set.iter().map(|entry| Text(&entry.kind)).collect();
-        let ids: Vec<_> = set.iter().map(|entry| Text(&entry.id)).collect();
-        let values: Vec<_> = set.iter().map(|entry| Text(&entry.value)).collect();
-        let carried: Vec<bool> = set.iter().map(|entry| entry.carried).collect();
+    if !kinds.is_empty() {
         batch.add(SET_FACTS, parameters![session_key, kinds, ids, values, carried]);
     }
 }
@@ -262,16 +283,16 @@ fn add_pending<'a>(batch: &mut Batch<'a>, session_key: Uuid, changes: &'a [Pendi
 fn add_runs<'a>(
     batch: &mut Batch<'a>,
     (key, head, seq): (&'a SessionKey, &'a SessionHead, u64),
-    admitted: &'a Admitted<'a>,
+    admitted: &'a AdmittedCommit<'a>,
 ) -> Option<Lease> {
     match admitted {
-        Admitted::Untouched | Admitted::Step(_) => None,
-        Admitted::Finish { number, next, error } => {
+        AdmittedCommit::Untouched | AdmittedCommit::Step(_) => None,
+        AdmittedCommit::Finish { number, next, error } => {
             let update = RunUpdate { last: Some(seq), error: *error, ..RunUpdate::default() };
             runs::add_update(batch, (head.session_key, *number), &next.run, update);
             None
         }
-        Admitted::Start { start, number, is_new, is_known_request, next, superseded, settled } => {
+        AdmittedCommit::Start { start, number, is_new, is_known_request, next, superseded, settled } => {
             for (run, next) in superseded {
                 let update = RunUpdate { error: Some(SUPERSEDED), ..RunUpdate::default() };
                 runs::add_update(batch, (head.session_key, *run), next, update);
@@ -298,6 +319,6 @@ fn add_runs<'a>(
 }
 
 /// The next state of a run that a start supersedes; `None` if it ended meanwhile.
-pub(super) fn superseded(head: &SessionHead, run: &runs::RunRow) -> Option<NextState<String>> {
+pub(super) fn superseded(head: &SessionHead, run: &runs::StoredRun) -> Option<NextState<String>> {
     lifecycle::transition(&head.turns(), Some(&run.state), &Transition::Supersede).ok()
 }

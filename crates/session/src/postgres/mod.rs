@@ -5,9 +5,9 @@
 //! | `target`, `tls`, `pool` | the URL of the database, TLS, the connection pool |
 //! | `migrate` | schema migrations, under a lock that servers share |
 //! | `batch`, `write` | pipelined statements; transactions, repeated until their outcome is known |
-//! | `admission`, `commit` | deciding and storing a commit |
+//! | `step`, `admission`, `commit` | steps of a turn in one statement; deciding and storing any commit |
 //! | `sessions`, `state`, `log` | the table of sessions, the state, reading the log |
-//! | `runs`, `idempotency_keys`, `owners`, `drafts` | runs with queue and lease, idempotency keys, owners and take-over, drafts |
+//! | `runs`, `queue`, `idempotency_keys`, `owners`, `drafts` | runs with queue and lease, idempotency keys, owners and take-over, drafts |
 //! | `artifacts`, `recipes` | the tables of these names |
 //! | `ports` | the traits of this crate, wired to the modules above |
 //! | `text`, `fault` | encoding of text; mapping of errors |
@@ -28,10 +28,12 @@ mod migrate;
 mod owners;
 mod pool;
 mod ports;
+mod queue;
 mod recipes;
 mod runs;
 mod sessions;
 mod state;
+mod step;
 mod target;
 mod text;
 mod tls;
@@ -112,23 +114,6 @@ impl PostgresStore {
         let health = StoreHealth::new(path.clone(), options.report);
         let (process, renewed) = (OnceLock::new(), Mutex::default());
         Ok(Self { db: Arc::new(PostgresDatabase { pool, path, options, health, process, renewed }) })
-    }
-
-    /// The URL without its password.
-    pub fn name(&self) -> String {
-        self.db.path.display().to_string()
-    }
-
-    /// Ends the lease of this process, so that others take over its runs at once.
-    pub async fn release(&self) -> Result<()> {
-        let Some(process) = self.db.process.get() else { return Ok(()) };
-        let release = async {
-            let connection = pool::connection(&self.db.pool).await?;
-            let statement = connection.prepare_cached(owners::RELEASE).await?;
-            connection.execute(&statement, &[&text::Text(process)]).await?;
-            JobResult::Ok(())
-        };
-        release.await.map_err(|error| error.at(&self.db.path))
     }
 }
 

@@ -34,6 +34,10 @@ const REMOVE_ENDED: &str = "DELETE FROM owners WHERE expires_at < clock_timestam
      AND NOT EXISTS (SELECT 1 FROM runs WHERE status IN ('queued', 'running')
                          AND split_part(owner, '#', 1) = process)";
 
+const CANCELLED: &str =
+    "SELECT app_name, user_id, session_id, run_id FROM runs JOIN sessions USING (session_key)
+     WHERE is_cancelled AND status IN ('queued', 'running') AND split_part(owner, '#', 1) = $1";
+
 /// Renews the lease of a process.
 pub(super) struct Beat {
     pub(super) process: String,
@@ -57,12 +61,33 @@ impl WriteJob for Beat {
             batch.add(REMOVE_ENDED, parameters![]);
             transaction.statement(batch).await?;
         }
-        Ok(Heartbeat { displaced })
+        let mut batch = Batch::default();
+        batch.add(CANCELLED, parameters![Text(&self.process)]);
+        let rows = transaction.statement(batch).await?;
+        let cancelled = |row: &Row| {
+            let key =
+                SessionKey { app_name: text(row, 0)?, user_id: text(row, 1)?, session_id: text(row, 2)? };
+            Ok((key, text(row, 3)?))
+        };
+        let cancelled = rows.iter().map(cancelled).collect::<RowResult<_>>()?;
+        Ok(Heartbeat { displaced, cancelled })
     }
 }
 
-/// Ends the lease of a process that gives up its runs.
-pub(super) const RELEASE: &str = "UPDATE owners SET expires_at = clock_timestamp() WHERE process = $1";
+const RELEASE: &str = "UPDATE owners SET expires_at = clock_timestamp() WHERE process = $1";
+
+/// Ends the lease of a process.
+pub(super) struct Release(pub(super) String);
+
+impl WriteJob for Release {
+    type Output = ();
+
+    async fn run(&self, transaction: &Transaction) -> JobResult<()> {
+        let mut batch = Batch::default();
+        batch.add(RELEASE, parameters![Text(&self.0)]);
+        transaction.statement(batch).await.map(drop)
+    }
+}
 
 /// A lease is reported as expired only to a process that held its own without a gap for as long as a lease lasts. So after an
 /// outage of the database, which no process could survive with its lease, every process has time to renew it.

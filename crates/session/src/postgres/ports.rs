@@ -125,7 +125,7 @@ impl RunStore for PostgresStore {
         let key = key.clone();
         Box::pin(async move {
             self.db.hold_lease(&run.owner).await?;
-            self.db.write(runs::Enqueue { key, run, payload }).await
+            self.db.write(queue::Enqueue { key, run, payload }).await
         })
     }
 
@@ -135,7 +135,11 @@ impl RunStore for PostgresStore {
     }
 
     fn withdraw(&self, key: &SessionKey, withdrawal: Withdrawal) -> Pending<'_, bool> {
-        Box::pin(self.db.write(runs::Withdraw { key: key.clone(), withdrawal }))
+        Box::pin(self.db.write(queue::Withdraw { key: key.clone(), withdrawal }))
+    }
+
+    fn request_cancel(&self, key: &SessionKey, id: &str) -> Pending<'_, bool> {
+        Box::pin(self.db.write(queue::RequestCancel { key: key.clone(), id: id.to_owned() }))
     }
 
     fn take_over(&self, change: TakeOver) -> Pending<'_, Vec<TakenOver>> {
@@ -181,6 +185,13 @@ impl Owners for PostgresStore {
 
     fn heartbeat(&self) -> Pending<'_, Heartbeat> {
         Box::pin(self.db.beat())
+    }
+
+    fn release(&self) -> Pending<'_, ()> {
+        Box::pin(async move {
+            let Some(process) = self.db.process.get() else { return Ok(()) };
+            self.db.write(owners::Release(process.clone())).await
+        })
     }
 
     fn owners(&self) -> Pending<'_, Vec<OwnerStatus>> {

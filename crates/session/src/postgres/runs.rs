@@ -1,25 +1,22 @@
-//! The table of runs: the queue, the lease (the running run) and the status of each run. The payload of a row is the message of
+//! The table of runs: the lease (the running run) and the status of each run. The payload of a row is the message of
 //! a queued run or the options of a running one.
 
 use super::{
     batch::{Batch, parameters},
     fault::{JobError, JobResult},
-    idempotency_keys::{self, KnownRows},
-    sessions::{LOCK_HEAD, SessionHead, key_of, now, recent},
+    sessions::{SessionHead, key_of, now},
     state::unreadable,
     text::{Text, integer, limit, number, optional_text, text},
-    write::{Transaction, WriteJob},
 };
 use crate::{
-    Activity, Error, Lease, NewRun, OwnedRun, RunRecord, RunStatus, Seq, SessionKey, Withdrawal,
-    lifecycle::{self, RunState, Transition, TransitionRefusal, TurnState},
-    run::AcceptedAs,
+    Activity, Error, Lease, OwnedRun, RunRecord, RunStatus, Seq, SessionKey,
+    lifecycle::{RunState, TransitionRefusal, TurnState},
 };
 use deadpool_postgres::Object;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// The columns of [`RunRow::read`].
+/// The columns of [`StoredRun::read`].
 macro_rules! columns {
     () => {
         "position, run_id, status, owner, ticket, started_after, last_seq, error, created_at, updated_at"
@@ -31,7 +28,7 @@ pub(super) const BY_IDS: &str =
 pub(super) const BY_NUMBER: &str =
     concat!("SELECT ", columns!(), " FROM runs WHERE session_key = $1 AND position = $2");
 /// The last column is the number of runs ahead of a queued one.
-const RECORDS: &str = concat!(
+pub(super) const RECORDS: &str = concat!(
     "SELECT ",
     columns!(),
     ", CASE WHEN status = 'queued' THEN (
@@ -52,7 +49,7 @@ pub(super) const ADMISSION: &str = "SELECT
 
 /// A row of the table.
 #[derive(Debug)]
-pub(super) struct RunRow {
+pub(super) struct StoredRun {
     pub(super) number: u64,
     pub(super) id: String,
     pub(super) state: RunState<String>,
@@ -63,7 +60,7 @@ pub(super) struct RunRow {
     updated_at: f64,
 }
 
-impl RunRow {
+impl StoredRun {
     pub(super) fn read(row: &Row) -> JobResult<Self> {
         let status = status(&text(row, 2)?)?;
         let ticket = Some(number(row, 4)?).filter(|ticket| *ticket > 0);
@@ -169,7 +166,7 @@ pub(super) struct RunUpdate<'a> {
 }
 
 const UPDATE: &str = concat!(
-    "UPDATE runs SET status = $3, owner = $4, ticket = 0, payload = $8, error = $5,
+    "UPDATE runs SET status = $3, owner = $4, ticket = 0, payload = $8, error = $5, is_cancelled = FALSE,
          started_after = CASE WHEN started_after = last_seq THEN COALESCE($6, started_after) ELSE started_after END,
          last_seq = COALESCE($7, last_seq), updated_at = ",
     now!(),
@@ -203,128 +200,10 @@ pub(super) const EXTEND: &str = "UPDATE runs SET last_seq = GREATEST(last_seq, s
            GROUP BY position) AS settled
      WHERE session_key = $1 AND runs.position = settled.position";
 
-/// Queues a waiting run again, with the answer to its question.
-const REQUEUE: &str = concat!(
-    "UPDATE runs SET status = $3, owner = $4, ticket = $5, payload = $6, updated_at = ",
-    now!(),
-    " WHERE session_key = $1 AND position = $2"
-);
-const NEXT_NUMBERS: &str =
-    "SELECT (SELECT COALESCE(MAX(position), 0) + 1 FROM runs WHERE session_key = $1), nextval('numbers')";
-/// Notes the id of a write that changes no other column.
-const NOTE: &str = concat!("UPDATE sessions SET ", recent!("$2"), " WHERE session_key = $1");
-
-/// Queues a message.
-pub(super) struct Enqueue {
-    pub(super) key: SessionKey,
-    pub(super) run: NewRun,
-    pub(super) payload: String,
-}
-
-impl WriteJob for Enqueue {
-    type Output = RunRecord;
-
-    async fn run(&self, transaction: &Transaction) -> JobResult<RunRecord> {
-        let Self { key, run: new, .. } = self;
-        let session_key = key_of(key);
-        let mut batch = Batch::default();
-        let head = batch.add(LOCK_HEAD, parameters![session_key, transaction.write_id]);
-        let known = KnownRows::add(&mut batch, key, new.idempotency_key.as_ref());
-        let by_id = batch.add(BY_IDS, parameters![session_key, vec![Text(&new.id)]]);
-        // Evaluated while the row is locked, so tickets grow in the order of acceptance.
-        let next = batch.add(NEXT_NUMBERS, parameters![session_key]);
-        let rows = transaction.send(batch).await?;
-        let head = SessionHead::read(&rows[head], key)?;
-        if transaction.is_uncertain && head.is_written {
-            let mut batch = Batch::default();
-            let record = batch.add(RECORDS, parameters![session_key, Text(&new.id)]);
-            let rows = transaction.commit(batch).await?;
-            return record_of(&rows[record], key);
-        }
-        let request = known.read(&rows)?;
-        let is_known = request.is_some();
-        request.map_or(Ok(()), |known| known.admit(key, new, AcceptedAs::Enqueue))?;
-        let run = RunRow::read_all(&rows[by_id])?.pop();
-        new.admit(key, run.is_some())?;
-        let (next_number, ticket) = (number(&rows[next][0], 0)?, number(&rows[next][0], 1)?);
-        let change = Transition::Enqueue { owner: new.owner.clone(), ticket };
-        let state = lifecycle::transition(&head.turns(), run.as_ref().map(|run| &run.state), &change)
-            .map_err(|refusal| refused(refusal, key, &new.id))?
-            .run;
-        let known = run.map(|run| run.number);
-        self.store(transaction, (&head, is_known), (known, next_number, &state)).await
-    }
-}
-
-impl Enqueue {
-    async fn store(
-        &self,
-        transaction: &Transaction,
-        (head, is_known): (&SessionHead, bool),
-        (known, next_number, state): (Option<u64>, u64, &RunState<String>),
-    ) -> JobResult<RunRecord> {
-        let Self { key, run: new, payload } = self;
-        let number = known.unwrap_or(next_number);
-        let mut batch = Batch::default();
-        batch.add(NOTE, parameters![head.session_key, transaction.write_id]);
-        if known.is_some() {
-            let ticket = integer(state.ticket.unwrap_or(0));
-            let place = (head.session_key, integer(number));
-            let (status, owner) = (state.status.as_str(), Text(&state.owner));
-            batch.add(REQUEUE, parameters![place.0, place.1, status, owner, ticket, Text(payload)]);
-        } else {
-            let range = (head.last_seq, head.last_seq);
-            add_insert(&mut batch, (head.session_key, number), (&new.id, state), (range, Some(payload)));
-        }
-        if let Some(request) = new.idempotency_key.as_ref().filter(|_| !is_known) {
-            idempotency_keys::add_insert(&mut batch, key, (head.session_key, number), request);
-        }
-        let record = batch.add(RECORDS, parameters![head.session_key, Text(&new.id)]);
-        let rows = transaction.commit(batch).await.map_err(idempotency_keys::contended)?;
-        record_of(&rows[record], key)
-    }
-}
-
-fn record_of(rows: &[Row], key: &SessionKey) -> JobResult<RunRecord> {
+pub(super) fn record_of(rows: &[Row], key: &SessionKey) -> JobResult<RunRecord> {
     let row = rows.first().ok_or_else(|| Error::NotFound(key.clone()))?;
     let ahead = super::text::optional_number(row, 10)?;
-    Ok(RunRow::read(row)?.into_run(key, ahead))
-}
-
-/// Withdraws a queued run.
-pub(super) struct Withdraw {
-    pub(super) key: SessionKey,
-    pub(super) withdrawal: Withdrawal,
-}
-
-impl WriteJob for Withdraw {
-    type Output = bool;
-
-    async fn run(&self, transaction: &Transaction) -> JobResult<bool> {
-        let Self { key, withdrawal } = self;
-        let session_key = key_of(key);
-        let mut batch = Batch::default();
-        let head = batch.add(LOCK_HEAD, parameters![session_key, transaction.write_id]);
-        let by_id = batch.add(BY_IDS, parameters![session_key, vec![Text(&withdrawal.id)]]);
-        let rows = transaction.send(batch).await?;
-        if rows[head].is_empty() {
-            return Ok(false);
-        }
-        if transaction.is_uncertain && SessionHead::read(&rows[head], key)?.is_written {
-            return Ok(true);
-        }
-        let Some(run) = RunRow::read_all(&rows[by_id])?.pop() else { return Ok(false) };
-        let change = Transition::Withdraw { owner: withdrawal.owner.clone(), to: withdrawal.status };
-        // A withdrawal depends neither on the lease nor on the queue.
-        let turns = TurnState { epoch: 0, is_leased: false, first_ticket: None };
-        let Ok(next) = lifecycle::transition(&turns, Some(&run.state), &change) else { return Ok(false) };
-        let mut batch = Batch::default();
-        batch.add(NOTE, parameters![session_key, transaction.write_id]);
-        let update = RunUpdate { error: withdrawal.error.as_deref(), ..RunUpdate::default() };
-        add_update(&mut batch, (session_key, run.number), &next.run, update);
-        transaction.commit(batch).await?;
-        Ok(true)
-    }
+    Ok(StoredRun::read(row)?.into_run(key, ahead))
 }
 
 const PAYLOAD: &str = "SELECT payload FROM runs WHERE session_key = $1 AND run_id = $2 AND status = 'queued'";
@@ -375,16 +254,16 @@ pub(super) async fn by_number(
     connection: &Object,
     session_key: Uuid,
     number: u64,
-) -> JobResult<Option<RunRow>> {
+) -> JobResult<Option<StoredRun>> {
     let statement = connection.prepare_cached(BY_NUMBER).await?;
     let row = connection.query_opt(&statement, &[&session_key, &integer(number)]).await?;
-    row.as_ref().map(RunRow::read).transpose()
+    row.as_ref().map(StoredRun::read).transpose()
 }
 
 pub(super) async fn runs(connection: &Object, key: &SessionKey, rows: usize) -> JobResult<Vec<RunRecord>> {
     let statement = connection.prepare_cached(NEWEST).await?;
     let rows = connection.query(&statement, &[&key_of(key), &limit(rows)]).await?;
-    rows.iter().map(|row| Ok(RunRow::read(row)?.into_run(key, None))).collect()
+    rows.iter().map(|row| Ok(StoredRun::read(row)?.into_run(key, None))).collect()
 }
 
 /// The ids of runs as a parameter.

@@ -19,7 +19,7 @@ pub(super) enum Verification {
 }
 
 /// The parameters of a URL, split into those of the driver and those of this crate.
-pub(super) struct Target {
+pub(super) struct DatabaseTarget {
     pub(super) config: Config,
     pub(super) verification: Verification,
     pub(super) root_certificate: Option<PathBuf>,
@@ -27,6 +27,8 @@ pub(super) struct Target {
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const MASK: &str = "****";
+/// Parameters with secrets.
+const SECRETS: [&str; 2] = ["password", "sslpassword"];
 
 impl PostgresUrl {
     /// `None` if the text is not a database URL.
@@ -34,8 +36,20 @@ impl PostgresUrl {
         SCHEMES.iter().any(|scheme| text.starts_with(scheme)).then(|| Self(text.to_owned()))
     }
 
-    /// The password in its written form, so that it can be masked elsewhere.
-    pub fn password(&self) -> Option<&str> {
+    /// The passwords as they are written and as they are sent, so that they can be masked elsewhere.
+    pub fn passwords(&self) -> Vec<String> {
+        let query = self.0.split_once('?').map_or("", |(_, query)| query);
+        let parameters = query.split('&').filter_map(|parameter| parameter.split_once('='));
+        let parameters = parameters.filter(|(name, _)| SECRETS.contains(name)).map(|(_, value)| value);
+        let mut passwords = Vec::new();
+        for written in self.password().into_iter().chain(parameters).filter(|password| !password.is_empty()) {
+            passwords.push(written.to_owned());
+            passwords.extend(Some(decoded(written)).filter(|sent| sent != written));
+        }
+        passwords
+    }
+
+    fn password(&self) -> Option<&str> {
         let (start, end) = self.password_range()?;
         self.0.get(start..end)
     }
@@ -54,7 +68,7 @@ impl PostgresUrl {
         PathBuf::from(self.to_string())
     }
 
-    pub(super) fn target(&self) -> Result<Target> {
+    pub(super) fn target(&self) -> Result<DatabaseTarget> {
         let (address, query) = self.0.split_once('?').unwrap_or((&self.0, ""));
         let mut parameters: Vec<&str> = Vec::new();
         let (mut mode, mut root_certificate) = ("prefer".to_owned(), None);
@@ -87,7 +101,7 @@ impl PostgresUrl {
         if config.get_hosts().is_empty() {
             return Err(self.refused("it names no host".into()));
         }
-        Ok(Target { config, verification, root_certificate })
+        Ok(DatabaseTarget { config, verification, root_certificate })
     }
 
     fn refused(&self, source: BoxError) -> Error {
@@ -96,10 +110,7 @@ impl PostgresUrl {
 
     /// Removes the password from a message of the parser.
     fn without_password(&self, text: &str) -> String {
-        match self.password() {
-            Some(password) if !password.is_empty() => text.replace(password, MASK),
-            _ => text.to_owned(),
-        }
+        self.passwords().iter().fold(text.to_owned(), |text, password| text.replace(password, MASK))
     }
 }
 
@@ -135,7 +146,7 @@ impl fmt::Display for PostgresUrl {
         f.write_str(address)?;
         let Some(query) = query else { return Ok(()) };
         let masked = query.split('&').map(|parameter| match parameter.split_once('=') {
-            Some((name @ ("password" | "sslpassword"), _)) => format!("{name}={MASK}"),
+            Some((name, _)) if SECRETS.contains(&name) => format!("{name}={MASK}"),
             _ => parameter.to_owned(),
         });
         write!(f, "?{}", masked.collect::<Vec<_>>().join("&"))

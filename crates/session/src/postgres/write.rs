@@ -71,9 +71,12 @@ impl Transaction {
     /// Sends one statement that is a transaction of its own.
     pub(super) async fn statement(&self, batch: Batch<'_>) -> JobResult<Vec<Row>> {
         self.phase.store(COMMITTING, Ordering::Relaxed);
-        let rows = batch.send(&self.connection, Frame::Inside).await?;
-        self.phase.store(UNBEGUN, Ordering::Relaxed);
-        Ok(rows.into_iter().next().unwrap_or_default())
+        let sent = batch.send(&self.connection, Frame::Inside).await;
+        // Unless the connection is lost, the statement was committed or rolled back.
+        if !sent.as_ref().is_err_and(|error| matches!(error.cure(), Cure::Reconnect | Cure::Later)) {
+            self.phase.store(UNBEGUN, Ordering::Relaxed);
+        }
+        Ok(sent?.into_iter().next().unwrap_or_default())
     }
 
     fn advance(&self, from: u8, to: u8) -> bool {

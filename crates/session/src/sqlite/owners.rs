@@ -22,7 +22,7 @@ pub(super) fn heartbeat(conn: &Connection, process: &str) -> JobResult<(Heartbea
              ON CONFLICT (process) DO UPDATE SET beats = beats + 1 RETURNING beats, displaced",
         )?
         .query_row((process,), |row| Ok((row.get::<_, u64>(0)?, row.get(1)?)))?;
-    Ok((Heartbeat { displaced }, beats == 1))
+    Ok((Heartbeat { displaced, cancelled: Vec::new() }, beats == 1))
 }
 
 fn beats(conn: &Connection, process: &str) -> rusqlite::Result<u64> {

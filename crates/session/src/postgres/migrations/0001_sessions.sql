@@ -102,7 +102,7 @@ CREATE TABLE facts (
 
 CREATE INDEX facts_carried ON facts (session_key, kind, id) WHERE carried;
 
--- `ticket` is 0 unless the run is queued. The payload of a queued run is its message, that of a running one its options.
+-- `is_cancelled` asks the owner of an open run to cancel it. `ticket` is 0 unless the run is queued. The payload of a queued run is its message, that of a running one its options.
 CREATE TABLE runs (
     session_key   UUID             NOT NULL,
     position      BIGINT           NOT NULL,
@@ -114,6 +114,7 @@ CREATE TABLE runs (
     started_after BIGINT           NOT NULL,
     last_seq      BIGINT           NOT NULL,
     error         TEXT COLLATE "C",
+    is_cancelled  BOOLEAN          NOT NULL DEFAULT FALSE,
     created_at    DOUBLE PRECISION NOT NULL,
     updated_at    DOUBLE PRECISION NOT NULL,
     PRIMARY KEY (session_key, position),
@@ -122,6 +123,8 @@ CREATE TABLE runs (
 
 -- At most one running run (ticket 0) in a session; the queue of a session in the order of its tickets.
 CREATE UNIQUE INDEX runs_open ON runs (session_key, ticket) WHERE status IN ('queued', 'running');
+
+CREATE INDEX runs_to_cancel ON runs (session_key) WHERE is_cancelled;
 
 -- Idempotency keys are unique per user.
 CREATE TABLE request_keys (
