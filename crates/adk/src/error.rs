@@ -171,6 +171,8 @@ pub enum StoreFault {
     Locked,
     #[error("too many writes are waiting; try again in a moment")]
     Overloaded,
+    #[error("the database of the sessions cannot be reached; try again in a moment")]
+    Unreachable,
     #[error("the disk that holds the sessions reported an error; try again in a moment")]
     Io,
     #[error("the database of the sessions is damaged; restore a copy of it")]
@@ -199,6 +201,7 @@ impl StoreFault {
             Self::ReadOnly => "read_only",
             Self::Locked => "locked",
             Self::Overloaded => "overloaded",
+            Self::Unreachable => "unreachable",
             Self::Io => "io_error",
             Self::Damaged => "damaged",
             Self::Deleted => "deleted",

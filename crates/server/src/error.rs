@@ -28,7 +28,7 @@ impl ApiError {
         let (status, retry_after) = match fault {
             StoreFault::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, None),
             StoreFault::Locked => (StatusCode::SERVICE_UNAVAILABLE, Some(5)),
-            StoreFault::Overloaded | StoreFault::Io | StoreFault::Closed => {
+            StoreFault::Overloaded | StoreFault::Unreachable | StoreFault::Io | StoreFault::Closed => {
                 (StatusCode::SERVICE_UNAVAILABLE, Some(1))
             }
             _ => (StatusCode::INTERNAL_SERVER_ERROR, None),
@@ -106,6 +106,7 @@ mod tests {
             (StoreFault::ReadOnly, 500, None, "read_only"),
             (StoreFault::Locked, 503, Some("5"), "locked"),
             (StoreFault::Overloaded, 503, Some("1"), "overloaded"),
+            (StoreFault::Unreachable, 503, Some("1"), "unreachable"),
             (StoreFault::Io, 503, Some("1"), "io_error"),
             (StoreFault::Damaged, 500, None, "damaged"),
             (StoreFault::Deleted, 500, None, "deleted"),

@@ -1,5 +1,5 @@
-//! Cancellation: a run of this process gets the cancel signal; a run that waits for a person is ended here, together
-//! with its questions.
+//! Cancellation: a run of this process gets the cancel signal; the owner of a run in another process is asked through the store,
+//! if it can; a run that waits for a person is ended here, together with its questions.
 
 use super::{Cursor, LiveRun, Runs, live::LiveItem};
 use crate::{
@@ -19,11 +19,16 @@ use adk::{
 };
 use session::{Commit, Error, RunStatus, TurnChange};
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// The error of a withdrawn question.
 const REASON: &str = "the run was cancelled";
 /// How long `cancel` waits for a cancelled run to end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long it waits for the owner in another process, which learns of the request by its next heartbeat.
+const OWNER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it looks whether that run has ended.
+const POLL: Duration = Duration::from_millis(100);
 /// Attempts if the session changes concurrently.
 const ATTEMPTS: usize = 3;
 
@@ -34,7 +39,7 @@ pub enum CancelOutcome {
     Over,
     /// The run was cancelled but has not ended within the timeout.
     Requested,
-    /// The run belongs to another process, which alone can end it.
+    /// The run belongs to another process, which alone can end it and cannot be asked.
     Elsewhere,
     /// The run waits for a person, and another run of its session is in progress.
     Busy,
@@ -56,7 +61,10 @@ impl Runs {
             match run.status {
                 // It may have asked just before the cancel signal.
                 RunStatus::Waiting => {}
-                RunStatus::Queued | RunStatus::Running => return Ok(CancelOutcome::Elsewhere),
+                RunStatus::Queued | RunStatus::Running => match self.request_cancel(key, id).await? {
+                    Some(outcome) => return Ok(outcome),
+                    None => continue,
+                },
                 RunStatus::Done | RunStatus::Failed | RunStatus::Cancelled | RunStatus::Interrupted => {
                     return Ok(CancelOutcome::Over);
                 }
@@ -71,6 +79,27 @@ impl Runs {
             }
         }
         Err(ServiceError::Stale(key.clone()))
+    }
+
+    /// Asks the owner of an open run to cancel it, and waits for its end. `None` if the run has changed its status otherwise.
+    async fn request_cancel(
+        &self,
+        key: &SessionKey,
+        id: &str,
+    ) -> Result<Option<CancelOutcome>, ServiceError> {
+        let is_requested = self.store.request_cancel(key, id).await;
+        let is_requested = is_requested.map_err(|error| service_error(error, key))?;
+        let began = Instant::now();
+        loop {
+            let run = self.stored(key).run(id).await?;
+            match run.map(|run| run.status) {
+                Some(status) if !status.is_owned() => return Ok(None),
+                None => return Ok(Some(CancelOutcome::NotFound)),
+                Some(_) if !is_requested => return Ok(Some(CancelOutcome::Elsewhere)),
+                Some(_) if began.elapsed() >= OWNER_TIMEOUT => return Ok(Some(CancelOutcome::Requested)),
+                Some(_) => tokio::time::sleep(POLL).await,
+            }
+        }
     }
 
     /// Settles the questions of a waiting run and ends it, in one commit. `false` if the session does not exist.

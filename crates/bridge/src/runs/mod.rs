@@ -274,6 +274,12 @@ impl Runs {
         self.turns.draft_flush().flush().await;
     }
 
+    /// Ends the lease of this process before it exits with runs in progress, so that other servers continue them at once. A failure
+    /// only delays that.
+    pub async fn release(&self) {
+        let _ = self.store.release().await;
+    }
+
     /// Waits until no run is in progress.
     pub async fn idle(&self) {
         self.tasks.close();

@@ -56,7 +56,7 @@ pub(crate) struct TurnHandle {
     session_queue: Arc<SessionQueue>,
     phase: Mutex<Phase>,
     acceptance: Mutex<Acceptance>,
-    /// Cancelled when another owner takes over the run.
+    /// Cancelled when another owner takes over the run, or another process asks for it.
     on_loss: Mutex<Option<CancellationToken>>,
     arrived: Instant,
     /// Gets the durations of commits and of the wait.
@@ -126,6 +126,11 @@ impl TurnHandle {
     /// Another owner has the run.
     pub(crate) fn lose(&self) {
         *self.phase() = Phase::Lost;
+        self.cancel();
+    }
+
+    /// Cancels the turn, once it runs or waits.
+    pub(super) fn cancel(&self) {
         if let Some(cancel) = &*self.on_loss.locked() {
             cancel.cancel();
         }

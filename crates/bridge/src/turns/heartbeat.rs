@@ -1,5 +1,6 @@
 //! The heartbeat of this process: one write every two seconds while it has runs, however many. Other processes fence
-//! a process without a heartbeat; the reply to a heartbeat says whether this process was fenced.
+//! a process without a heartbeat; the reply to a heartbeat says whether this process was fenced, and which of its runs other
+//! processes ask to cancel.
 
 use super::handle::TurnHandle;
 use failpoint::Point;
@@ -66,6 +67,10 @@ impl HeartbeatTask {
             // A failed heartbeat is retried at the next interval. If it keeps failing, other processes take over.
             let points = [Point::BeforeHeartbeat, Point::AfterHeartbeat];
             let Ok(heartbeat) = failpoint::around(points, self.store.heartbeat()).await else { continue };
+            let is_named = |turn: &TurnHandle| {
+                heartbeat.cancelled.iter().any(|(key, id)| key == turn.key() && id == turn.run_id())
+            };
+            turns.iter().filter(|turn| is_named(turn)).for_each(|turn| turn.cancel());
             let before = std::mem::replace(&mut self.watched().displaced, heartbeat.displaced);
             if heartbeat.displaced != before {
                 for turn in turns {

@@ -1,4 +1,5 @@
-//! Detects gone owners. The store backend recognises a dead process at once. A process that exists but makes no
+//! Detects gone owners. A store whose processes have leases, PostgreSQL, says which have expired. SQLite recognises a
+//! dead process at once. There a process that exists but makes no
 //! progress (stopped, swapped out, hung) is gone after ten seconds without a heartbeat, counted only while the store
 //! accepts writes. No clocks are compared between processes: a clock step, a suspended machine or a long write lock
 //! displaces no owner.
@@ -7,7 +8,7 @@ use super::heartbeat::INTERVAL;
 use lock::LockExt;
 use session::{GoneOwner, Liveness, OwnerClaim, OwnerStatus, Store};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -28,6 +29,8 @@ pub(super) struct OwnerWatch {
 #[derive(Default)]
 struct Observed {
     processes: HashMap<String, Silence>,
+    /// Processes whose lease has expired, by the clock of the store.
+    expired: HashSet<String>,
     last: Option<Instant>,
 }
 
@@ -47,24 +50,25 @@ impl OwnerWatch {
         self.observed.locked()
     }
 
-    /// Whether an owner is dead, or has been silent for [`SILENCE`] as of the last observation.
+    /// Whether an owner is dead, or its lease has expired, or it has been silent for [`SILENCE`] as of the last observation.
     pub(super) fn is_gone(&self, owner: &str) -> bool {
         if self.store.liveness(owner) == Liveness::Dead {
             return true;
         }
-        let silence = self.observed().processes.get(OwnerClaim::process_of(owner)).copied();
-        silence.is_some_and(|silence| silence.lasted >= SILENCE)
+        let (observed, process) = (self.observed(), OwnerClaim::process_of(owner));
+        let silence = observed.processes.get(process);
+        observed.expired.contains(process) || silence.is_some_and(|silence| silence.lasted >= SILENCE)
     }
 
     /// The gone owners of open runs.
     pub(super) async fn gone(&self) -> session::Result<Vec<GoneOwner>> {
         let owners = self.store.owners().await?;
-        let gone = |OwnerStatus { name, beats }: OwnerStatus| {
+        let gone = |OwnerStatus { name, beats, is_expired }: OwnerStatus| {
             if self.store.liveness(&name) == Liveness::Dead {
                 return Some(GoneOwner { name, if_beats: None });
             }
-            let is_silent = self.is_gone(&name);
-            is_silent.then_some(GoneOwner { name, if_beats: Some(beats) })
+            let is_gone = is_expired.unwrap_or_else(|| self.is_gone(&name));
+            is_gone.then_some(GoneOwner { name, if_beats: Some(beats) })
         };
         Ok(owners.into_iter().filter_map(gone).collect())
     }
@@ -78,17 +82,24 @@ impl OwnerWatch {
         }
         let own = self.store.claim_owner()?;
         let own = OwnerClaim::process_of(own.name());
-        let mut beats = HashMap::new();
+        let (mut beats, mut expired, mut is_alone) = (HashMap::new(), HashSet::new(), true);
         for owner in self.store.owners().await? {
             let process = OwnerClaim::process_of(&owner.name);
-            if process != own {
-                beats.insert(process.to_owned(), owner.beats);
+            if process == own {
+                continue;
+            }
+            is_alone = false;
+            match owner.is_expired {
+                None => drop(beats.insert(process.to_owned(), owner.beats)),
+                Some(true) => drop(expired.insert(process.to_owned())),
+                Some(false) => {}
             }
         }
-        if beats.is_empty() {
+        if is_alone {
             *self.observed() = Observed::default();
             return Ok(());
         }
+        self.observed().expired = expired;
         // A successful write of this process proves that the others could have written, too.
         self.store.heartbeat().await?;
         self.observed().add(&beats, Instant::now());

@@ -117,7 +117,7 @@ fn folder(settings: &Settings) -> Option<Finding> {
 }
 
 async fn database(settings: &Settings) -> Finding {
-    let path = settings.database.display();
+    let path = &settings.database;
     let found = async {
         let Some(store) = wiring::existing_store(settings).await? else { return Ok(None) };
         anyhow::Ok(Some(store.list(ListQuery { limit: 1, ..ListQuery::default() }).await?))

@@ -13,8 +13,7 @@ use bridge::{
 };
 use session::{
     Seq, SessionKey, SessionMessage, StoredMessage,
-    import::{ImportCount, ImportReport, ImportTarget, LangoDatabase, OldSession},
-    sqlite::SqliteStore,
+    import::{BulkCommit, ImportCount, ImportReport, ImportTarget, LangoDatabase, OldSession},
 };
 use std::{
     fmt::Write as _,
@@ -29,12 +28,14 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) async fn import(settings: &Settings, import: &ImportArgs) -> anyhow::Result<()> {
     let ImportSource::Lango = import.from;
-    refuse_own_file(&import.file, &settings.database)?;
+    if let Some(database) = settings.database.file() {
+        refuse_own_file(&import.file, database)?;
+    }
     let source = LangoDatabase::open(&import.file)?;
     let app = app(settings, import.app.as_deref())?;
-    let store = wiring::open_file(settings).await?;
+    let store = wiring::open_for_import(settings).await?;
     let mut job = ImportJob {
-        store: &store,
+        store: &*store,
         source: &source,
         owner: SessionKey::new(app, &settings.user, ""),
         report: ImportReport::default(),
@@ -81,7 +82,7 @@ fn app(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<String> {
 }
 
 struct ImportJob<'a> {
-    store: &'a SqliteStore,
+    store: &'a dyn BulkCommit,
     source: &'a LangoDatabase,
     /// The key of every session, without the session id.
     owner: SessionKey,

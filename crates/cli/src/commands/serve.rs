@@ -106,9 +106,11 @@ async fn announce_page(announcement: listen::Announcement, server: ServerState) 
     announcement.print_link(has_page);
 }
 
-/// Exits without ending the active runs, as a crash would: the next start continues them. Saves their drafts first.
+/// Exits without ending the active runs, as a crash would: another server or the next start continues them. Saves their drafts
+/// first, and ends the lease of this process.
 async fn park(server: &ServerState) -> ! {
     let _ = tokio::time::timeout(DRAFT_FLUSH_TIMEOUT, server.runs().flush_drafts()).await;
+    let _ = tokio::time::timeout(DRAFT_FLUSH_TIMEOUT, server.runs().release()).await;
     process::exit(0)
 }
 

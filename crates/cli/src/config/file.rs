@@ -51,11 +51,13 @@ pub(super) struct ConfigFile {
     /// Default: `"user"`
     /// Environment: `LANGO_USER`
     pub(super) user: Option<String>,
-    /// The SQLite file that holds the sessions.
+    /// Where sessions are stored: the path of a SQLite file, or the URL of a PostgreSQL database, which several servers may
+    /// share: `postgres://user:${PASSWORD}@host/database?sslmode=verify-full`. `${NAME}` is taken from the environment. `sslmode` is
+    /// `disable`, `prefer` (the default), `require`, `verify-ca` or `verify-full`; `sslrootcert` names a PEM file of certificate authorities.
     ///
     /// Default: `lango.db` in the data directory
     /// Environment: `LANGO_DATABASE`
-    pub(super) database: Option<PathBuf>,
+    pub(super) database: Option<String>,
     /// The directory of agents, `<app>/root_agent.yaml` each.
     ///
     /// Default: `"agents"`

@@ -1,6 +1,7 @@
 //! The configuration, read once: the file and the environment are resolved to settings.
 
 mod agents;
+mod database;
 mod env;
 mod error;
 mod file;
@@ -20,6 +21,7 @@ mod yaml_letters;
 #[cfg(test)]
 pub(crate) use agents::parse_agent;
 pub(crate) use agents::{AgentConfig, AgentsDir, in_script};
+pub(crate) use database::Database;
 pub(crate) use env::Env;
 pub(crate) use error::ConfigError;
 pub(crate) use known::known_endpoint;
@@ -63,8 +65,8 @@ pub(crate) struct Settings {
     pub(crate) file: Option<PathBuf>,
     /// The data directory.
     pub(crate) home: PathBuf,
-    /// The SQLite file of the sessions.
-    pub(crate) database: PathBuf,
+    /// Where sessions are stored.
+    pub(crate) database: Database,
     pub(crate) agents_dir: AgentsDir,
     /// Whether the settings of the working directory apply.
     pub(crate) folder: FolderStatus,
@@ -156,6 +158,8 @@ fn resolve(
     let sources = mcp::Sources { workdir, base: &base, env, origin };
     let (mcp, mut secrets) = McpSettings::new(file.mcp, project, sources);
     secrets.extend(providers.secrets());
+    let database = Database::resolve(file.database.as_deref(), env, (&base, home, &source))?;
+    secrets.extend(database.secrets());
     let telemetry = file.telemetry.resolve(&source, env)?;
     let headers = telemetry.iter().flat_map(|collector| &collector.headers);
     secrets.extend(headers.map(|(_, value)| value.reveal().to_owned()));
@@ -163,10 +167,7 @@ fn resolve(
     let tools = file.tools.resolve(file.approval, (workdir, home, &source), (env, secrets))?;
     Ok(Settings {
         file: path,
-        database: env
-            .path("LANGO_DATABASE")
-            .or(file.database.map(|path| base.join(path)))
-            .unwrap_or_else(|| home.join("lango.db")),
+        database,
         agents_dir: agents,
         folder: status,
         app: env.text("LANGO_APP")?.or(file.app),

@@ -18,9 +18,11 @@ pub(crate) use view::{Mode, View, is_placeholder};
 
 use crate::commands::interrupt::Abandoned;
 use adk::error::RunError;
+use session::postgres::PostgresUrl;
 use std::{
     io::{self, Write},
     os::fd::AsFd,
+    path::Path,
     process::ExitCode,
 };
 
@@ -94,9 +96,22 @@ pub(crate) fn format_error(error: &anyhow::Error) -> String {
     printable(&causes.join(": "))
 }
 
+/// Whether the store is a database on a server.
+fn is_url(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| PostgresUrl::parse(text).is_some())
+}
+
 /// A store error with its fix. If the store has a name for the fault, SQLite's own message is left out.
 fn format_store_error(error: &session::Error) -> Option<String> {
     let advice = match error {
+        session::Error::Open { path, .. }
+        | session::Error::ReadOnly { path, .. }
+        | session::Error::DiskFull { path, .. }
+        | session::Error::Unreachable { path, .. }
+            if is_url(path) =>
+        {
+            return Some(format!("{}; check the database and the URL of `database`", error.with_causes()));
+        }
         session::Error::Locked { .. } => "; try again when it is done",
         session::Error::DiskFull { .. } => {
             "; free some space and send the message again, nothing else is lost"

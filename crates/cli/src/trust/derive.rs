@@ -6,6 +6,7 @@ use super::{
 };
 use crate::config::{AgentConfig, known_endpoint};
 use serde_json::{Map, Value};
+use session::postgres::PostgresUrl;
 use std::path::Path;
 
 /// The folder whose settings are examined.
@@ -129,7 +130,7 @@ fn apply(rule: KeyRule, key: &str, value: &Value, (paths, found): (FolderPaths<'
         KeyRule::LowerThan(default) => value.as_f64().is_none_or(|number| number < default),
         KeyRule::Path => {
             for path in elements(value).filter_map(Value::as_str) {
-                found.insert(of_path(key, paths.resolve(path)));
+                found.insert(of_database(key, path).unwrap_or_else(|| of_path(key, paths.resolve(path))));
             }
             false
         }
@@ -166,6 +167,13 @@ fn list(key: &str, value: &Value, found: &mut Permissions) {
             found.insert(setting(key.to_owned(), as_text(value)));
         }
     }
+}
+
+/// A database on a server receives every conversation. Its password is not shown.
+fn of_database(key: &str, value: &str) -> Option<Permission> {
+    let url = PostgresUrl::parse(value)?;
+    let content = "every conversation".to_owned();
+    Some(Permission::Host { setting: key.to_owned(), url: url.to_string(), content })
 }
 
 fn of_path(key: &str, path: String) -> Permission {

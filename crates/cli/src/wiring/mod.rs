@@ -6,7 +6,7 @@ mod store;
 mod tools;
 
 pub(crate) use models::{default_model, endpoint, model_address, model_memory};
-pub(crate) use store::{existing_store, open_file, open_served_store, open_store, readable_store};
+pub(crate) use store::{existing_store, open_for_import, open_served_store, open_store, readable_store};
 pub(crate) use tools::{Toolbox, roots, rule_book, sandbox};
 
 use crate::{

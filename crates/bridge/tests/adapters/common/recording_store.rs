@@ -140,6 +140,10 @@ impl SessionLog for RecordingStore {
 }
 
 impl RunStore for RecordingStore {
+    fn request_cancel(&self, key: &SessionKey, id: &str) -> Pending<'_, bool> {
+        self.store.request_cancel(key, id)
+    }
+
     fn enqueue(&self, key: &SessionKey, run: NewRun, payload: String) -> Pending<'_, RunRecord> {
         self.store.enqueue(key, run, payload)
     }
@@ -191,6 +195,10 @@ impl Owners for RecordingStore {
     fn heartbeat(&self) -> Pending<'_, Heartbeat> {
         self.heartbeats.fetch_add(1, Ordering::Relaxed);
         self.store.heartbeat()
+    }
+
+    fn release(&self) -> Pending<'_, ()> {
+        self.store.release()
     }
 
     fn owners(&self) -> Pending<'_, Vec<OwnerStatus>> {
