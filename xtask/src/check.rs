@@ -202,6 +202,7 @@ fn tests(workspace: &Workspace) -> Result<bool> {
     let mut command = workspace.cargo(args);
     // The crash matrix is a separate step, which prints its table.
     command.env(CRASH_MATRIX, "none");
+    peers::postgres()?;
     if let Some(llama) = peers::llama(workspace)? {
         command.env("LANGO_TEST_LLAMA", llama);
     }

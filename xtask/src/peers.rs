@@ -118,6 +118,23 @@ pub(crate) fn mcp(workspace: &Workspace) -> Result<Option<PathBuf>> {
     peer.ready(workspace)
 }
 
+/// Installs PostgreSQL, unless the tests find it: they start servers of their own. Without it, tests of that backend are skipped.
+pub(crate) fn postgres() -> Result<()> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let is_installed = versions.map(|version| version.path()).any(|path| path.join("bin/initdb").exists());
+    if is_installed || on_path("initdb").is_some() {
+        return Ok(());
+    }
+    println!("installing postgresql (about 20 s)");
+    match install_packages(&["postgresql"]) {
+        Err(error) if env::var_os("CI").is_none() => {
+            println!("skipped: the tests of the PostgreSQL backend, because {error}");
+            Ok(())
+        }
+        installed => installed,
+    }
+}
+
 /// A browser, and the directory of the library that drives it.
 pub(crate) struct Browser {
     pub(crate) chromium: PathBuf,
